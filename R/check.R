@@ -1,0 +1,91 @@
+# Checks of arguments. Each returns the value in the form that C takes, or aborts naming the argument and the value.
+
+check_choice <- function(x, choices, arg) {
+  if (!checkmate::test_choice(x, choices)) {
+    abort_input(arg, paste("one of", paste0("\"", choices, "\"", collapse = ", ")), x)
+  }
+  x
+}
+
+check_flag <- function(x, arg) {
+  if (!checkmate::test_flag(x)) {
+    abort_input(arg, "TRUE or FALSE", x)
+  }
+  x
+}
+
+# A whole number from 0 to `upper`.
+check_whole <- function(x, upper, arg, shown_upper = format(upper, scientific = FALSE)) {
+  if (!is.numeric(x) || length(x) != 1 || !isTRUE(x >= 0 && x <= upper && x == floor(x))) {
+    abort_input(arg, sprintf("a whole number from 0 to %s", shown_upper), x)
+  }
+  as.double(x)
+}
+
+# A vector of finite numbers without attributes.
+check_numbers <- function(x, arg, rule = "finite numbers") {
+  if (!is.numeric(x) || is.object(x) || !all(is.finite(x))) {
+    abort_input(arg, rule, x)
+  }
+  as.double(x)
+}
+
+# A matrix of doubles with at least one column, from a matrix or a data frame of numbers.
+# Non-finite entries are let through: the caller decides.
+check_matrix <- function(x, rows, arg) {
+  rule <- sprintf("a numeric matrix (%s x n_dim) or a data frame of numbers", rows)
+  if (is.data.frame(x)) {
+    x <- check_data_frame(x, arg)
+  }
+  if (is.null(dim(x)) && is.atomic(x) && (is.numeric(x) || is.logical(x))) {
+    rule <- sprintf(
+      "%s: use matrix(%s, nrow = 1) for one row of n_dim numbers, matrix(%s, ncol = 1) for n_dim = 1", rule, arg, arg
+    )
+    abort_input(arg, rule, x)
+  }
+  if (!is.matrix(x) || !(is.numeric(x) || is.logical(x))) {
+    abort_input(arg, rule, x)
+  }
+  if (ncol(x) == 0) {
+    abort_input(arg, paste(rule, "with at least one column"), x)
+  }
+  if (is.logical(x) && anyNA(x)) {
+    storage.mode(x) <- "double" # an NA row is named by the caller
+  }
+  if (is.object(x) || typeof(x) != "double") {
+    x <- matrix(as.double(x), nrow(x), ncol(x), dimnames = dimnames(x))
+  }
+  x
+}
+
+check_data_frame <- function(x, arg) {
+  numbers <- vapply(x, function(column) (is.numeric(column) || is.logical(column)) && is.null(dim(column)), logical(1))
+  if (!all(numbers)) {
+    bad <- which(!numbers)[1]
+    rule <- sprintf("numeric in every column, but column \"%s\" is not", names(x)[bad])
+    abort_input(arg, rule, x[[bad]])
+  }
+  as.matrix(x)
+}
+
+# Rows of a matrix with an entry that is not finite.
+not_finite_rows <- function(x) {
+  which(!is.finite(rowSums(x * 0)))
+}
+
+check_finite_rows <- function(x, arg) {
+  rows <- not_finite_rows(x)
+  if (length(rows) > 0) {
+    shown <- utils::head(rows, 5)
+    rule <- sprintf("finite, but row %s %s", enumerate(shown, length(rows)), if (length(rows) == 1) "is not" else "are not")
+    abort_input(arg, rule, x[rows[1], ])
+  }
+}
+
+# The seed as a double; drawn from R's generator where NULL.
+check_seed <- function(seed) {
+  if (is.null(seed)) {
+    return(sum(floor(stats::runif(2) * c(2^26, 2^27)) * c(2^27, 1)))
+  }
+  check_whole(seed, 2^53, "seed", "2^53")
+}

@@ -1,0 +1,52 @@
+#' Densities
+#'
+#' A density is what a chain targets, and what importance sampling weighs against what. It is made by a constructor, which
+#' checks it once: [density_normal()] or [density_mixture()]. All built-in densities are normalised.
+#'
+#' @param x A density.
+#' @param ... Not used.
+#' @return `print()` returns `x` invisibly; `format()` a string.
+#' @name fusedmc_density
+#' @examples
+#' density_normal(c(0, 5), c(1, 2))
+#' density_mixture(c(0.3, 0.7), means = rbind(c(0, 0), c(3, 3)), sds = 1)
+NULL
+
+# `n_dim` is NA where the density fits any number of dims.
+new_density <- function(type, n_dim, ...) {
+  structure(list(n_dim = n_dim, ...), class = c(paste0("fusedmc_density_", type), "fusedmc_density"))
+}
+
+#' @rdname fusedmc_density
+#' @export
+print.fusedmc_density <- function(x, ...) {
+  cat(format(x), "\n", sep = "")
+  invisible(x)
+}
+
+# What C takes: list(weights, means, sds), with means and sds n_components x n_dim.
+as_mixture <- function(density, n_dim) {
+  UseMethod("as_mixture")
+}
+
+# Checks that `density` is one and that it fits `n_dim` columns of `what`; returns what C takes.
+check_density <- function(density, n_dim, arg, what) {
+  if (!inherits(density, "fusedmc_density")) {
+    abort_input(arg, "a density, such as density_normal(0, 1)", density)
+  }
+  if (!is.na(density$n_dim) && density$n_dim != n_dim) {
+    rule <- sprintf("a density in %d dims, as `%s` has %d columns", n_dim, what, n_dim)
+    abort("input", sprintf("`%s` must be %s; it is %s.", arg, rule, format(density)), argument = arg)
+  }
+  as_mixture(density, n_dim)
+}
+
+# A few numbers as text: "0", "(0, 5)", "(0, 5, ... 8 more)".
+format_numbers <- function(x) {
+  if (length(unique(x)) == 1) {
+    return(format(x[1], digits = 4))
+  }
+  shown <- vapply(utils::head(x, 4), format, character(1), digits = 4)
+  more <- if (length(x) > 4) sprintf(", ... %d more", length(x) - 4L) else ""
+  sprintf("(%s%s)", paste(shown, collapse = ", "), more)
+}

@@ -1,0 +1,100 @@
+/* The seam between R's side (ffi_*.c) and what does the work (backend_*.c, backend_cuda.cu).
+ *
+ * No R headers on this side. A backend returns a status, says why in the context's message, and leaves nothing allocated
+ * that the caller would have to free. All matrices are R's: column-major doubles, dim d of chain i at x[d * n + i]. */
+#ifndef FUSEDMC_BACKEND_H
+#define FUSEDMC_BACKEND_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum {
+  FMC_OK = 0,
+  FMC_ERROR_MEMORY,      /* host or device memory ran out; `bytes` were asked for */
+  FMC_ERROR_CUDA,        /* no usable GPU, or a CUDA call failed */
+  FMC_ERROR_DEVICE,      /* the device ordinal does not exist */
+  FMC_ERROR_INTERRUPTED, /* the user asked to stop */
+} fmc_status;
+
+/* What a call may use, and where it says what went wrong. */
+typedef struct {
+  int n_threads;
+  int device;               /* GPU ordinal, from 0 */
+  int (*interrupted)(void); /* nonzero: stop; asked between pieces of about 50 ms */
+  void (*reclaim)(void);    /* frees what R no longer needs; called once before memory is given up on */
+  char message[512];
+  size_t bytes; /* with FMC_ERROR_MEMORY */
+} fmc_context;
+
+/* A mixture of n_components products of normals; see core/density.h. Rows of mean and inv_sd are components. */
+typedef struct {
+  size_t n_dim, n_components;
+  double *log_const, *mean, *inv_sd;
+} fmc_mixture;
+
+typedef struct {
+  size_t n_chains, n_dim;
+  const double *x;         /* n_chains x n_dim */
+  const double *step_size; /* n_dim, or the lower Cholesky factor as n_dim rows of n_dim */
+  int cholesky;
+  const double *noise; /* n_chains x n_dim, or NULL: the generator */
+  const double *u;     /* n_chains, or NULL: the generator */
+  uint64_t seed, chain_offset;
+  uint32_t step;
+  int single_precision;
+  const fmc_mixture *target;
+
+  double *x_new, *log_density, *log_alpha;
+  int *accepted; /* FMC_REJECTED .. FMC_PROPOSAL_NOT_FINITE of core/core.h */
+} fmc_mh_step_job;
+
+/* Sums relative to the largest log weight. sum_x has n_dim entries, none where there are no samples. */
+typedef struct {
+  double max, sum, sum_squares;
+  size_t n_bad; /* log weights that are NaN or +Inf; they weigh nothing */
+  double *sum_x;
+} fmc_weighted_sums;
+
+typedef struct {
+  size_t n, n_dim;
+  const double *samples;              /* n x n_dim, or NULL with given log weights */
+  const fmc_mixture *target, *proposal;
+  const double *given_log_weights; /* n, or NULL: from the densities */
+  int single_precision;
+
+  double *log_weights;    /* n, or NULL: not wanted */
+  fmc_weighted_sums *sums;
+} fmc_is_job;
+
+typedef struct {
+  char name[256];
+  double memory_bytes;
+  int major, minor;
+} fmc_device;
+
+typedef struct {
+  const char *name;
+  fmc_status (*mh_step)(const fmc_mh_step_job *job, fmc_context *context);
+  fmc_status (*is_weights)(const fmc_is_job *job, fmc_context *context);
+} fmc_backend;
+
+extern const fmc_backend fmc_backend_cpu;
+extern const fmc_backend fmc_backend_cuda; /* in a build without CUDA every entry says so */
+
+/* Devices there are; 0 with a reason in `why`. Versions as CUDA codes them (13000 is 13.0), 0 where unknown. */
+int fmc_cuda_n_devices(char *why, size_t size);
+fmc_status fmc_cuda_device(int device, fmc_device *out, fmc_context *context);
+int fmc_cuda_driver_version(void);
+int fmc_cuda_toolkit_version(void);
+/* Frees what is kept between calls. */
+void fmc_cuda_release(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,190 @@
+/* The CPU backend: threads over strips of chains and tiles of samples. Each strip or tile is computed whole by one thread,
+ * so the number of threads changes nothing. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend.h"
+#include "core/core.h"
+#include "cpu_dispatch.h"
+#include "weighted.h"
+
+#ifdef _OPENMP
+#include <omp.h>
+#else
+static int omp_get_thread_num(void) { return 0; }
+#endif
+
+/* Numbers touched between two looks for an interrupt: some 50 ms of one core's work. */
+#define NUMBERS_PER_PIECE ((size_t)1 << 23)
+
+static fmc_status out_of_memory(fmc_context *context, size_t bytes) {
+  context->bytes = bytes;
+  snprintf(context->message, sizeof context->message, "cannot allocate %.3f GB of host memory", (double)bytes / 1e9);
+  return FMC_ERROR_MEMORY;
+}
+
+static fmc_status interrupted(fmc_context *context) {
+  snprintf(context->message, sizeof context->message, "interrupted");
+  return FMC_ERROR_INTERRUPTED;
+}
+
+/* Densities in the job's precision. */
+typedef union {
+  fmc_density_f64 f64;
+  fmc_density_f32 f32;
+} density_any;
+
+/* Fills *density; *owned is what the caller frees. Zero where there is no memory. */
+static int density_for(const fmc_mixture *mixture, int single_precision, density_any *density, float **owned) {
+  size_t n_components = mixture->n_components, n_numbers = n_components * mixture->n_dim;
+  *owned = NULL;
+  if (!single_precision) {
+    fmc_density_f64 d = {mixture->n_dim, n_components, mixture->log_const, mixture->mean, mixture->inv_sd};
+    density->f64 = d;
+    return 1;
+  }
+  float *numbers = malloc((n_components + 2 * n_numbers) * sizeof(float));
+  if (!numbers)
+    return 0;
+  float *log_const = numbers, *mean = log_const + n_components, *inv_sd = mean + n_numbers;
+  for (size_t i = 0; i < n_components; i++)
+    log_const[i] = (float)mixture->log_const[i];
+  for (size_t i = 0; i < n_numbers; i++) {
+    mean[i] = (float)mixture->mean[i];
+    inv_sd[i] = (float)mixture->inv_sd[i];
+  }
+  fmc_density_f32 d = {mixture->n_dim, n_components, log_const, mean, inv_sd};
+  density->f32 = d;
+  *owned = numbers;
+  return 1;
+}
+
+static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
+
+/* Each thread's scratch starts on a cache line of its own. */
+static size_t padded(size_t bytes) { return (bytes + 127) / 128 * 128; }
+
+static int threads_for(size_t n_parts, const fmc_context *context) {
+  return (int)smaller(n_parts, (size_t)(context->n_threads > 0 ? context->n_threads : 1));
+}
+
+static fmc_status mh_step(const fmc_mh_step_job *job, fmc_context *context) {
+  const fmc_cpu_kernels *kernels = fmc_cpu_kernels_now();
+  fmc_status status = FMC_OK;
+  density_any target;
+  float *owned = NULL;
+  char *scratch = NULL;
+  size_t n_strips = (job->n_chains + FMC_STRIP - 1) / FMC_STRIP;
+  size_t per_piece = NUMBERS_PER_PIECE / (job->n_dim * FMC_STRIP) + 1;
+  int n_threads = threads_for(n_strips, context);
+  size_t bytes = padded(fmc_cpu_mh_scratch(job));
+
+  scratch = malloc(bytes * (size_t)n_threads);
+  if (!scratch || !density_for(job->target, job->single_precision, &target, &owned)) {
+    status = out_of_memory(context, bytes * (size_t)n_threads);
+    goto done;
+  }
+  for (size_t piece = 0; piece < n_strips; piece += per_piece * (size_t)n_threads) {
+    if (piece > 0 && context->interrupted()) {
+      status = interrupted(context);
+      goto done;
+    }
+    size_t end = smaller(n_strips, piece + per_piece * (size_t)n_threads);
+#ifdef _OPENMP
+#pragma omp parallel for num_threads(n_threads) schedule(static) if (n_threads > 1)
+#endif
+    for (size_t strip = piece; strip < end; strip++) {
+      size_t first = strip * FMC_STRIP;
+      kernels->mh_strip(job, &target, first, smaller(FMC_STRIP, job->n_chains - first),
+                        scratch + bytes * (size_t)omp_get_thread_num());
+    }
+  }
+done:
+  free(owned);
+  free(scratch);
+  return status;
+}
+
+/* Log weights and sums of one tile. */
+static void one_tile(const fmc_cpu_kernels *kernels, const fmc_is_job *job, const density_any *target,
+                     const density_any *proposal, size_t tile, char *scratch, fmc_weighted_sums *sums) {
+  double room[FMC_TILE];
+  size_t first = tile * FMC_TILE, n = smaller(FMC_TILE, job->n - first);
+  const double *log_weights = room;
+  if (job->given_log_weights)
+    log_weights = job->given_log_weights + first;
+  else
+    kernels->log_weights(job, target, proposal, first, n, room, scratch);
+  if (job->log_weights)
+    memcpy(job->log_weights + first, log_weights, n * sizeof(double));
+  kernels->tile_sums(job, first, n, log_weights, sums, scratch);
+}
+
+static fmc_status is_weights(const fmc_is_job *job, fmc_context *context) {
+  const fmc_cpu_kernels *kernels = fmc_cpu_kernels_now();
+  fmc_status status = FMC_OK;
+  density_any target, proposal;
+  float *owned_target = NULL, *owned_proposal = NULL;
+  char *scratch = NULL;
+  double *sum_x = NULL;
+  fmc_weighted_sums *sums = NULL;
+  fmc_tile_tree *tree = NULL;
+  size_t n_dim = job->samples ? job->n_dim : 0;
+  size_t n_tiles = (job->n + FMC_TILE - 1) / FMC_TILE;
+  size_t per_piece = smaller(n_tiles, NUMBERS_PER_PIECE / ((job->n_dim + 1) * FMC_TILE) + 1);
+  int n_threads = threads_for(n_tiles, context);
+  size_t bytes = padded(fmc_cpu_is_scratch(job));
+  per_piece = smaller(n_tiles, per_piece * (size_t)n_threads);
+
+  scratch = malloc(bytes * (size_t)n_threads);
+  sum_x = malloc(per_piece * (n_dim ? n_dim : 1) * sizeof(double));
+  sums = malloc(per_piece * sizeof *sums);
+  tree = fmc_tile_tree_new(n_dim);
+  if (!scratch || !sum_x || !sums || !tree ||
+      (job->target && !density_for(job->target, job->single_precision, &target, &owned_target)) ||
+      (job->proposal && !density_for(job->proposal, job->single_precision, &proposal, &owned_proposal))) {
+    status = out_of_memory(context, bytes * (size_t)n_threads + per_piece * n_dim * sizeof(double));
+    goto done;
+  }
+  for (size_t i = 0; i < per_piece; i++)
+    sums[i].sum_x = sum_x + i * n_dim;
+  for (size_t piece = 0; piece < n_tiles; piece += per_piece) {
+    if (piece > 0 && context->interrupted()) {
+      status = interrupted(context);
+      goto done;
+    }
+    size_t n = smaller(per_piece, n_tiles - piece);
+#ifdef _OPENMP
+#pragma omp parallel for num_threads(n_threads) schedule(static) if (n_threads > 1)
+#endif
+    for (size_t i = 0; i < n; i++)
+      one_tile(kernels, job, &target, &proposal, piece + i, scratch + bytes * (size_t)omp_get_thread_num(), &sums[i]);
+    for (size_t i = 0; i < n; i++)
+      fmc_tile_tree_push(tree, &sums[i]);
+  }
+  fmc_tile_tree_total(tree, job->sums);
+done:
+  fmc_tile_tree_free(tree);
+  free(sums);
+  free(sum_x);
+  free(owned_proposal);
+  free(owned_target);
+  free(scratch);
+  return status;
+}
+
+void fmc_cpu_normalise(const double *log_weights, size_t n, const fmc_weighted_sums *sums, double *weights,
+                       int n_threads) {
+  const fmc_cpu_kernels *kernels = fmc_cpu_kernels_now();
+  size_t n_tiles = (n + FMC_TILE - 1) / FMC_TILE;
+#ifdef _OPENMP
+#pragma omp parallel for num_threads(n_threads) schedule(static) if (n_threads > 1 && n_tiles > 4)
+#endif
+  for (size_t tile = 0; tile < n_tiles; tile++) {
+    size_t first = tile * FMC_TILE;
+    kernels->normalise(log_weights + first, smaller(FMC_TILE, n - first), sums->max, sums->sum, weights + first);
+  }
+}
+
+const fmc_backend fmc_backend_cpu = {"cpu", mh_step, is_weights};

@@ -1,0 +1,58 @@
+/* Philox4x32-10: four 32-bit words as a pure function of a 128-bit counter and a 64-bit key.
+ * Salmon, Moraes, Dror, Shaw (2011), "Parallel random numbers: as easy as 1, 2, 3", SC'11.
+ *
+ * The key is the seed; the counter says what the words are for (inst/design/random-numbers.md):
+ *   c0 = step, c1 = purpose << 28 | block, (c2, c3) = chain or sample, low word first. */
+#ifndef FUSEDMC_CORE_PHILOX_H
+#define FUSEDMC_CORE_PHILOX_H
+
+#include "macros.h"
+
+enum { FMC_PURPOSE_NOISE = 0, FMC_PURPOSE_ACCEPT = 1 };
+
+typedef struct {
+  uint32_t w0, w1, w2, w3;
+} fmc_words;
+
+FMC_FN fmc_words fmc_philox_round(fmc_words c, uint32_t k0, uint32_t k1) {
+  uint64_t p0 = (uint64_t)0xD2511F53u * c.w0, p1 = (uint64_t)0xCD9E8D57u * c.w2;
+  fmc_words r = {(uint32_t)(p1 >> 32) ^ c.w1 ^ k0, (uint32_t)p1, (uint32_t)(p0 >> 32) ^ c.w3 ^ k1, (uint32_t)p0};
+  return r;
+}
+
+FMC_FN fmc_words fmc_philox(fmc_words c, uint64_t seed) {
+  const uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32), s0 = 0x9E3779B9u, s1 = 0xBB67AE85u;
+  c = fmc_philox_round(c, k0, k1); /* written out, so that a loop over chains around it becomes vector code */
+  c = fmc_philox_round(c, k0 + s0, k1 + s1);
+  c = fmc_philox_round(c, k0 + 2 * s0, k1 + 2 * s1);
+  c = fmc_philox_round(c, k0 + 3 * s0, k1 + 3 * s1);
+  c = fmc_philox_round(c, k0 + 4 * s0, k1 + 4 * s1);
+  c = fmc_philox_round(c, k0 + 5 * s0, k1 + 5 * s1);
+  c = fmc_philox_round(c, k0 + 6 * s0, k1 + 6 * s1);
+  c = fmc_philox_round(c, k0 + 7 * s0, k1 + 7 * s1);
+  c = fmc_philox_round(c, k0 + 8 * s0, k1 + 8 * s1);
+  return fmc_philox_round(c, k0 + 9 * s0, k1 + 9 * s1);
+}
+
+FMC_FN fmc_words fmc_words_for(uint64_t seed, uint32_t purpose, uint32_t step, uint32_t block, uint64_t chain) {
+  fmc_words c = {step, purpose << 28 | block, (uint32_t)chain, (uint32_t)(chain >> 32)};
+  return fmc_philox(c, seed);
+}
+
+/* Acceptance uniforms lie in the open interval (0, 1). Double: the top 52 bits of two words; a counter serves two steps. */
+FMC_FN double fmc_accept_uniform(uint64_t seed, uint32_t step, uint64_t chain) {
+  fmc_words w = fmc_words_for(seed, FMC_PURPOSE_ACCEPT, step >> 1, 0, chain);
+  uint32_t high = step & 1 ? w.w2 : w.w0, low = step & 1 ? w.w3 : w.w1;
+  uint64_t k = ((uint64_t)high << 32 | low) >> 12;
+  return (fmc_from_bits(0x3ff0000000000000u | k) - 1.0) + 0x1p-53; /* (k + 0.5) * 2^-52, exact */
+}
+
+/* Single: the top 23 bits of one word; a counter serves four steps. */
+FMC_FN float fmc_accept_uniformf(uint64_t seed, uint32_t step, uint64_t chain) {
+  fmc_words w = fmc_words_for(seed, FMC_PURPOSE_ACCEPT, step >> 2, 0, chain);
+  uint32_t low = step & 1 ? w.w1 : w.w0, high = step & 1 ? w.w3 : w.w2;
+  uint32_t k = (step & 2 ? high : low) >> 9;
+  return (fmc_from_bitsf(0x3f800000u | k) - 1.0f) + 0x1p-24f; /* (k + 0.5) * 2^-23, exact */
+}
+
+#endif

@@ -1,0 +1,33 @@
+/* The CPU's kernels: one source, built three times (cpu_kernels_*.c) and chosen at load. */
+#ifndef FUSEDMC_CPU_KERNELS_H
+#define FUSEDMC_CPU_KERNELS_H
+
+#include "backend.h"
+
+typedef struct {
+  const char *level;
+  /* One step of chains first .. first + n - 1, n at most FMC_STRIP. `target` is in the job's precision: a fmc_density_f64
+   * or a fmc_density_f32. */
+  void (*mh_strip)(const fmc_mh_step_job *job, const void *target, size_t first, size_t n, void *scratch);
+  /* Log weights of samples first .. first + n - 1, n at most FMC_TILE, into log_weights[0 .. n - 1]. */
+  void (*log_weights)(const fmc_is_job *job, const void *target, const void *proposal, size_t first, size_t n,
+                      double *log_weights, void *scratch);
+  /* Sums of the tile of samples first .. first + n - 1 into *out, whose sum_x has n_dim entries. */
+  void (*tile_sums)(const fmc_is_job *job, size_t first, size_t n, const double *log_weights, fmc_weighted_sums *out,
+                    void *scratch);
+  void (*normalise)(const double *log_weights, size_t n, double max, double sum, double *weights);
+  /* For tests. */
+  void (*words)(uint64_t seed, uint32_t purpose, uint32_t step, uint32_t block, uint64_t chain, uint32_t out[4]);
+  void (*normals)(const uint32_t *words, size_t n, double *out);
+  int (*math)(const char *name, int single_precision, const double *x, size_t n, double *out); /* 0: no such function */
+} fmc_cpu_kernels;
+
+/* Bytes of scratch that a thread needs for the kernels above. */
+size_t fmc_cpu_mh_scratch(const fmc_mh_step_job *job);
+size_t fmc_cpu_is_scratch(const fmc_is_job *job);
+
+extern const fmc_cpu_kernels fmc_cpu_kernels_baseline;
+extern const fmc_cpu_kernels fmc_cpu_kernels_avx2;
+extern const fmc_cpu_kernels fmc_cpu_kernels_avx512;
+
+#endif

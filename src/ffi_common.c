@@ -1,0 +1,104 @@
+#include <string.h>
+#include <unistd.h>
+
+#include "core/core.h"
+#include "ffi.h"
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+static pid_t process = 0;
+
+void ffi_remember_process(void) { process = getpid(); }
+
+int ffi_default_threads(void) {
+#ifdef _OPENMP
+  return getpid() == process ? omp_get_max_threads() : 1;
+#else
+  return 1;
+#endif
+}
+
+static void check_interrupt(void *unused) {
+  (void)unused;
+  R_CheckUserInterrupt();
+}
+
+/* R_CheckUserInterrupt jumps; under R_ToplevelExec the jump ends here. */
+static int interrupted(void) { return !R_ToplevelExec(check_interrupt, NULL); }
+
+const fmc_backend *ffi_backend(SEXP run) {
+  const char *name = CHAR(STRING_ELT(VECTOR_ELT(run, 0), 0));
+  return strcmp(name, "cuda") ? &fmc_backend_cpu : &fmc_backend_cuda;
+}
+
+void ffi_context(SEXP run, fmc_context *context) {
+  memset(context, 0, sizeof *context);
+  context->device = Rf_asInteger(VECTOR_ELT(run, 1));
+  context->n_threads = ffi_default_threads();
+  int wanted = Rf_asInteger(VECTOR_ELT(run, 2));
+  if (wanted != NA_INTEGER && context->n_threads > 1)
+    context->n_threads = wanted;
+  context->interrupted = interrupted;
+  context->reclaim = R_gc;
+}
+
+SEXP ffi_list(int n, const char *const *names, const SEXP *values) {
+  SEXP list = PROTECT(Rf_allocVector(VECSXP, n)), list_names = PROTECT(Rf_allocVector(STRSXP, n));
+  for (int i = 0; i < n; i++) {
+    SET_VECTOR_ELT(list, i, values[i]);
+    SET_STRING_ELT(list_names, i, Rf_mkChar(names[i]));
+  }
+  Rf_setAttrib(list, R_NamesSymbol, list_names);
+  UNPROTECT(2);
+  return list;
+}
+
+SEXP ffi_failure(fmc_status status, const fmc_context *context) {
+  const char *kind = status == FMC_ERROR_MEMORY        ? "memory"
+                     : status == FMC_ERROR_DEVICE      ? "device"
+                     : status == FMC_ERROR_INTERRUPTED ? "interrupted"
+                                                       : "cuda";
+  static const char *const names[] = {"status", "message", "bytes"};
+  SEXP values[] = {PROTECT(Rf_mkString(kind)), PROTECT(Rf_mkString(context->message)),
+                   PROTECT(Rf_ScalarReal((double)context->bytes))};
+  SEXP failure = PROTECT(ffi_list(3, names, values));
+  Rf_setAttrib(failure, R_ClassSymbol, PROTECT(Rf_mkString("fusedmc_failure")));
+  UNPROTECT(5);
+  return failure;
+}
+
+/* Sum of log sd over dims with Neumaier's compensation: 10,000 terms lose no more than one. */
+static double sum_log(const double *sd, size_t n, size_t stride) {
+  double sum = 0, lost = 0;
+  for (size_t d = 0; d < n; d++) {
+    double term = fmc_log(sd[d * stride]), next = sum + term;
+    double larger = sum * sum > term * term ? sum : term, smaller = larger == sum ? term : sum;
+    lost += (larger - next) + smaller;
+    sum = next;
+  }
+  return sum + lost;
+}
+
+void ffi_mixture(SEXP density, size_t n_dim, fmc_mixture *mixture) {
+  const double half_log_two_pi = 0x1.d67f1c864beb5p-1;
+  const double *weights = REAL_RO(VECTOR_ELT(density, 0)), *means = REAL_RO(VECTOR_ELT(density, 1)),
+               *sds = REAL_RO(VECTOR_ELT(density, 2));
+  size_t n_all = (size_t)XLENGTH(VECTOR_ELT(density, 0)), n = 0;
+  mixture->n_dim = n_dim;
+  mixture->log_const = (double *)R_alloc(n_all, sizeof(double));
+  mixture->mean = (double *)R_alloc(n_all * n_dim, sizeof(double));
+  mixture->inv_sd = (double *)R_alloc(n_all * n_dim, sizeof(double));
+  for (size_t k = 0; k < n_all; k++) {
+    if (weights[k] == 0)
+      continue;
+    mixture->log_const[n] = fmc_log(weights[k]) - sum_log(sds + k, n_dim, n_all) - (double)n_dim * half_log_two_pi;
+    for (size_t d = 0; d < n_dim; d++) {
+      mixture->mean[n * n_dim + d] = means[d * n_all + k];
+      mixture->inv_sd[n * n_dim + d] = 1 / sds[d * n_all + k];
+    }
+    n++;
+  }
+  mixture->n_components = n;
+}

@@ -1,0 +1,26 @@
+#include <R_ext/Rdynload.h>
+#include <R_ext/Visibility.h>
+
+#include "ffi.h"
+
+#define ENTRY(name, n_args)                                                                                            \
+  { #name, (DL_FUNC)&name, n_args }
+
+static const R_CallMethodDef entries[] = {
+    ENTRY(ffi_mh_step, 8),     ENTRY(ffi_is_weights, 7),   ENTRY(ffi_backend_info, 0),
+    ENTRY(ffi_cuda_n_devices, 0), ENTRY(ffi_cuda_release, 0), ENTRY(ffi_set_simd, 1),
+    ENTRY(ffi_philox_words, 5), ENTRY(ffi_standard_normal, 1), ENTRY(ffi_core_math, 3),
+    {NULL, NULL, 0},
+};
+
+void attribute_visible R_init_fusedmc(DllInfo *dll) {
+  R_registerRoutines(dll, NULL, entries, NULL, NULL);
+  R_useDynamicSymbols(dll, FALSE);
+  R_forceSymbols(dll, TRUE);
+  ffi_remember_process();
+}
+
+void attribute_visible R_unload_fusedmc(DllInfo *dll) {
+  (void)dll;
+  fmc_cuda_release();
+}

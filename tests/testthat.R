@@ -1,0 +1,4 @@
+library(testthat)
+library(fusedmc)
+
+test_check("fusedmc")
