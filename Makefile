@@ -6,6 +6,7 @@
 #   make document   NAMESPACE and man/ from the comments in R/
 #   make configure  configure from configure.ac and tools/m4
 #   make sanitize   the core under the address and undefined-behaviour sanitizers
+#   make memcheck   the package under valgrind and gctorture
 #   make bench      the benchmarks
 #   make clean      remove what was built
 # CONFIGURE_ARGS goes to configure: make test CONFIGURE_ARGS=--without-cuda
@@ -14,9 +15,9 @@ LIB := $(CURDIR)/.lib
 export R_LIBS := $(LIB)$(if $(R_LIBS),:$(R_LIBS))
 CONFIGURE_ARGS ?=
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
-SOURCES := DESCRIPTION NAMESPACE configure cleanup $(shell find R src inst man -type f ! -name '*.o' ! -name '*.so' ! -name Makevars 2>/dev/null)
+SOURCES := DESCRIPTION NAMESPACE configure.ac $(wildcard tools/m4/*.m4) $(shell find R src inst man -type f ! -name '*.o' ! -name '*.so' ! -name Makevars 2>/dev/null)
 
-.PHONY: run test check lint document configure sanitize bench clean setup-run setup-test setup-check FORCE
+.PHONY: run test check lint document configure sanitize memcheck bench clean setup-run setup-test setup-check FORCE
 
 run: setup-run $(LIB)/.installed
 	Rscript inst/examples/quickstart.R
@@ -28,7 +29,7 @@ check: setup-check
 	tools/check.sh cpu
 	tools/check.sh cuda
 
-lint: setup-check $(LIB)/.installed
+lint: setup-check
 	tools/lint.sh
 
 document: setup-check
@@ -40,6 +41,9 @@ configure:
 
 sanitize:
 	tools/sanitize/run.sh
+
+memcheck: setup-check $(LIB)/.installed
+	tools/memcheck.sh
 
 bench: setup-test $(LIB)/.installed
 	Rscript bench/run.R

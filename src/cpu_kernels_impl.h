@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "core/core.h"
-#include "core/normal_table.h"
 #include "cpu_kernels.h"
+#include "cpu_noise.h"
 
 #include "core/real_f64.h"
 #include "cpu_strip.h"

@@ -16,15 +16,17 @@ static inline void T(gather)(const double *matrix, size_t n_rows, size_t n_dim, 
   }
 }
 
-/* Noise of a whole strip from the generator. Always FMC_STRIP chains wide; what lies past n is never used. */
+/* Noise of a whole strip from the generator, always FMC_STRIP chains wide. */
 static inline void T(draw_noise)(const fmc_mh_step_job *job, size_t first, REAL *noise) {
-  REAL beyond[FMC_STRIP]; /* where the words of dims past n_dim go */
-  for (size_t d = 0; d < job->n_dim; d += FMC_BLOCK) {
-    REAL *z[FMC_BLOCK];
-    for (size_t j = 0; j < FMC_BLOCK; j++)
-      z[j] = d + j < job->n_dim ? noise + (d + j) * FMC_STRIP : beyond;
-    T(fmc_noise_block)(job->seed, job->step, (uint32_t)(d / FMC_BLOCK), job->chain_offset + first, FMC_STRIP,
-                       fmc_normal_table, z[0], z[1], z[2], z[3]);
+  uint64_t word[FMC_BLOCK][FMC_STRIP];
+  float z[FMC_STRIP];
+  for (size_t d = 0; d < job->n_dim; d++) {
+    if (d % FMC_BLOCK == 0)
+      noise_words(job->seed, job->step, (uint32_t)(d / FMC_BLOCK), job->chain_offset + first, word);
+    noise_normals(word[d % FMC_BLOCK], z);
+    FMC_SIMD
+    for (int i = 0; i < FMC_STRIP; i++)
+      noise[d * FMC_STRIP + i] = z[i];
   }
 }
 

@@ -4,6 +4,10 @@
 
 #include "backend.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* The tree of tiles, filled from the left: level l holds the sums of 2^l tiles that wait for their neighbour. */
 typedef struct fmc_tile_tree fmc_tile_tree;
 
@@ -14,5 +18,9 @@ void fmc_tile_tree_free(fmc_tile_tree *tree);
 void fmc_tile_tree_push(fmc_tile_tree *tree, const fmc_weighted_sums *tile);
 /* What has been pushed, joined; without any, max is -Inf and the sums are 0. */
 void fmc_tile_tree_total(fmc_tile_tree *tree, fmc_weighted_sums *total);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

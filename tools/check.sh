@@ -14,14 +14,20 @@ allowed_notes='checking installed package size'
 # that are only called where the processor has them (configure drops what the compiler does not take).
 r_flags=$(R CMD config CFLAGS | tr ' ' '\n' | grep '^-[Wm]' | tr '\n' ' ')
 simd_flags=$(sed -n "s/^ *fmc_flags='\(-m.*\)'$/\1/p" tools/m4/arithmetic.m4 | tr '\n' ' ')
-export _R_CHECK_COMPILATION_FLAGS_KNOWN_="$r_flags $simd_flags"
-# No look at the network, and no failure for a suggested package that is missing.
-export _R_CHECK_CRAN_INCOMING_=false _R_CHECK_FORCE_SUGGESTS_=false _R_CHECK_SYSTEM_CLOCK_=false
 # Two targets are enough here: the whole list takes far longer to compile and is built by make test.
 export FUSEDMC_CUDA_ARCH=${FUSEDMC_CUDA_ARCH:-80,90}
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/fusedmc-check.XXXXXX")
 cd "$work" || exit 1
+# A file, since a site's Renviron would override the environment. No look at the network or the clock there, and no
+# failure for a suggested package that is missing.
+cat >check.Renviron <<EOT
+_R_CHECK_COMPILATION_FLAGS_KNOWN_='$r_flags $simd_flags'
+_R_CHECK_CRAN_INCOMING_=false
+_R_CHECK_SYSTEM_CLOCK_=false
+_R_CHECK_FORCE_SUGGESTS_=false
+EOT
+export R_CHECK_ENVIRON=$work/check.Renviron
 if ! R CMD build "$top" >build.log 2>&1; then
   cat build.log
   echo "check: R CMD build failed" >&2

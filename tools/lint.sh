@@ -19,11 +19,18 @@ R
 
 echo "lint: C and CUDA"
 # The table is written by a script, one row a segment.
-find src tools/sanitize -name '*.[ch]' -o -name '*.cu' | grep -v src/core/normal_table.h | sort |
+find src tools/sanitize \( -name '*.[ch]' -o -name '*.cu' \) ! -name normal_table.h | sort |
   xargs clang-format --dry-run -Werror || failed=1
+r_include=$(Rscript --vanilla -e 'cat(R.home("include"))')
+for source in src/*.c; do
+  ${CC:-cc} -fsyntax-only -std=gnu99 -fopenmp -Wall -Wextra -Wshadow -Wstrict-prototypes -Wno-cast-function-type -Werror -I"$r_include" \
+    -DFMC_HAVE_CUDA=0 "$source" || failed=1
+done
 
 echo "lint: shell"
-checkbashisms -p configure cleanup || failed=1
+# autoconf's own text in configure is full of what checkbashisms takes for bashisms, so there the shell itself has to do.
+checkbashisms -p cleanup || failed=1
+sh -n configure || failed=1
 for script in tools/*.sh tools/sanitize/*.sh .ci/run; do
   bash -n "$script" || failed=1
 done

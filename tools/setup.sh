@@ -15,7 +15,7 @@ esac
 # The packages in a field of DESCRIPTION, one a line.
 packages_in() {
   awk -v field="$1:" '/^[^ ]/ { on = ($1 == field); sub(/^[^ ]*/, "") } on' DESCRIPTION |
-    tr ',' '\n' | sed 's/(.*//; s/[[:space:]]//g' | grep -v -x -e '' -e R || true
+    tr ',' '\n' | sed 's/(.*//; s/[[:space:]]//g' | grep -v -x -E 'R|stats|utils|tools|parallel|' || true
 }
 
 missing=()
@@ -50,6 +50,7 @@ if [ "$task" = check ]; then
   need_command pandoc pandoc
   need_command qpdf qpdf
   need_command tidy tidy
+  need_command valgrind valgrind
 fi
 need_packages "${wanted[@]}"
 

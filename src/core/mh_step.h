@@ -1,19 +1,6 @@
 /* One random-walk Metropolis-Hastings step. Template over REAL.
  * Metropolis et al. (1953); Hastings (1970). The proposal is symmetric, so log alpha = log p(proposal) - log p(x). */
 
-/* Noise of one block of four dims for a strip of chains. */
-FMC_FN void T(fmc_noise_block)(uint64_t seed, uint32_t step, uint32_t block, uint64_t first_chain, int n,
-                               const float (*table)[4], REAL *z0, REAL *z1, REAL *z2, REAL *z3) {
-  FMC_SIMD
-  for (int i = 0; i < n; i++) {
-    fmc_words w = fmc_words_for(seed, FMC_PURPOSE_NOISE, step, block, first_chain + (uint64_t)i);
-    z0[i] = fmc_normal(w.w0, table);
-    z1[i] = fmc_normal(w.w1, table);
-    z2[i] = fmc_normal(w.w2, table);
-    z3[i] = fmc_normal(w.w3, table);
-  }
-}
-
 /* Two roundings, so that plain R reproduces it. */
 FMC_FN REAL T(fmc_propose)(REAL x, REAL step_size, REAL z) { return x + step_size * z; }
 

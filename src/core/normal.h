@@ -8,12 +8,20 @@
 
 #include "macros.h"
 
-FMC_FN float fmc_normal(uint32_t word, const float (*table)[4]) {
-  uint32_t bits = fmc_bitsf((float)(word << 1 | 1u));
-  const float *c = table[(bits >> 19) - (127u << 4)];
-  float t = fmc_from_bitsf((bits & 0x7ffffu) << 4 | 0x3f800000u) - 1.0f;
-  float z = fmc_fmaf(fmc_fmaf(fmc_fmaf(c[3], t, c[2]), t, c[1]), t, c[0]);
+FMC_FN uint32_t fmc_normal_bits(uint32_t word) { return fmc_bitsf((float)(word << 1 | 1u)); }
+
+/* Row of the table of normal_table.h. */
+FMC_FN uint32_t fmc_normal_row(uint32_t word) { return (fmc_normal_bits(word) >> 19) - (127u << 4); }
+
+FMC_FN float fmc_normal_cubic(uint32_t word, float c0, float c1, float c2, float c3) {
+  float t = fmc_from_bitsf((fmc_normal_bits(word) & 0x7ffffu) << 4 | 0x3f800000u) - 1.0f;
+  float z = fmc_fmaf(fmc_fmaf(fmc_fmaf(c3, t, c2), t, c1), t, c0);
   return fmc_from_bitsf(fmc_bitsf(z) | (word & 0x80000000u));
+}
+
+FMC_FN float fmc_normal(uint32_t word, const float (*table)[4]) {
+  const float *c = table[fmc_normal_row(word)];
+  return fmc_normal_cubic(word, c[0], c[1], c[2], c[3]);
 }
 
 #endif

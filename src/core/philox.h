@@ -10,28 +10,32 @@
 
 enum { FMC_PURPOSE_NOISE = 0, FMC_PURPOSE_ACCEPT = 1 };
 
+#define FMC_PHILOX_M0 0xD2511F53u
+#define FMC_PHILOX_M1 0xCD9E8D57u
+#define FMC_PHILOX_W0 0x9E3779B9u
+#define FMC_PHILOX_W1 0xBB67AE85u
+
 typedef struct {
   uint32_t w0, w1, w2, w3;
 } fmc_words;
 
 FMC_FN fmc_words fmc_philox_round(fmc_words c, uint32_t k0, uint32_t k1) {
-  uint64_t p0 = (uint64_t)0xD2511F53u * c.w0, p1 = (uint64_t)0xCD9E8D57u * c.w2;
+  uint64_t p0 = (uint64_t)FMC_PHILOX_M0 * c.w0, p1 = (uint64_t)FMC_PHILOX_M1 * c.w2;
   fmc_words r = {(uint32_t)(p1 >> 32) ^ c.w1 ^ k0, (uint32_t)p1, (uint32_t)(p0 >> 32) ^ c.w3 ^ k1, (uint32_t)p0};
   return r;
 }
 
 FMC_FN fmc_words fmc_philox(fmc_words c, uint64_t seed) {
-  const uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32), s0 = 0x9E3779B9u, s1 = 0xBB67AE85u;
-  c = fmc_philox_round(c, k0, k1); /* written out, so that a loop over chains around it becomes vector code */
-  c = fmc_philox_round(c, k0 + s0, k1 + s1);
-  c = fmc_philox_round(c, k0 + 2 * s0, k1 + 2 * s1);
-  c = fmc_philox_round(c, k0 + 3 * s0, k1 + 3 * s1);
-  c = fmc_philox_round(c, k0 + 4 * s0, k1 + 4 * s1);
-  c = fmc_philox_round(c, k0 + 5 * s0, k1 + 5 * s1);
-  c = fmc_philox_round(c, k0 + 6 * s0, k1 + 6 * s1);
-  c = fmc_philox_round(c, k0 + 7 * s0, k1 + 7 * s1);
-  c = fmc_philox_round(c, k0 + 8 * s0, k1 + 8 * s1);
-  return fmc_philox_round(c, k0 + 9 * s0, k1 + 9 * s1);
+  uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
+#ifdef __CUDACC__
+#pragma unroll
+#endif
+  for (int round = 0; round < 10; round++) {
+    c = fmc_philox_round(c, k0, k1);
+    k0 += FMC_PHILOX_W0;
+    k1 += FMC_PHILOX_W1;
+  }
+  return c;
 }
 
 FMC_FN fmc_words fmc_words_for(uint64_t seed, uint32_t purpose, uint32_t step, uint32_t block, uint64_t chain) {

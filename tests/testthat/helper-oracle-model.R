@@ -54,10 +54,11 @@ oracle_proposal <- function(x, step_size, noise, precision = "double") {
   out
 }
 
-# noise and u may be NULL: then they come from the generator at (seed, step, chain_offset).
+# noise and u may be NULL: then they come from the generator at (seed, step, chain_offset). A
+# proposal worked out before may be given, to spare the time.
 oracle_mh_step <- function(x, target, step_size, noise = NULL, u = NULL, seed = 0, step = 0,
-                           chain_offset = 0, precision = "double") {
-  if (is.null(noise)) {
+                           chain_offset = 0, precision = "double", proposal = NULL) {
+  if (is.null(noise) && is.null(proposal)) {
     noise <- oracle_noise(nrow(x), ncol(x), seed, step, chain_offset)
   }
   if (is.null(u)) {
@@ -66,7 +67,9 @@ oracle_mh_step <- function(x, target, step_size, noise = NULL, u = NULL, seed = 
     log_u <- log(pmax(u, 1e-10))
   }
   x <- round_to(x, precision)
-  proposal <- oracle_proposal(x, step_size, noise, precision)
+  if (is.null(proposal)) {
+    proposal <- oracle_proposal(x, step_size, noise, precision)
+  }
   old <- oracle_log_density(target, x, precision)
   new <- oracle_log_density(target, proposal, precision)
   log_alpha <- new - old
@@ -81,12 +84,13 @@ oracle_mh_step <- function(x, target, step_size, noise = NULL, u = NULL, seed = 
 # Everything is_weights() returns, from log weights alone or from samples and two densities.
 oracle_is_weights <- function(samples = NULL, target = NULL, proposal = NULL, log_weights = NULL,
                               precision = "double") {
-  scale <- abs(log_weights)
   if (is.null(log_weights)) {
     log_p <- oracle_log_density(target, samples, precision)
     log_q <- oracle_log_density(proposal, samples, precision)
     log_weights <- log_p - log_q
     scale <- abs(log_p) + abs(log_q)
+  } else {
+    scale <- abs(log_weights)
   }
   n <- length(log_weights)
   top <- max(log_weights)

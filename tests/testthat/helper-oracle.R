@@ -28,9 +28,13 @@ oracle_mulhilo <- function(a, b) {
   list(high = carry + rest_high, low = rest - rest_high * two_32)
 }
 
-oracle_words_of <- function(x) {
-  high <- x %/% two_32
-  cbind(x - high * two_32, high, deparse.level = 0)
+# Low and high word of base + i, for whole numbers up to 2^53 each. The sum is carried by hand, for
+# it may be no double.
+oracle_words_of <- function(base, i = 0) {
+  high <- base %/% two_32
+  low <- base - high * two_32 + i
+  carry <- low %/% two_32
+  cbind(low - carry * two_32, high + carry, deparse.level = 0)
 }
 
 hex_words <- function(...) {
@@ -63,12 +67,11 @@ oracle_philox <- function(counter, key) {
   cbind(c0, c1, c2, c3, deparse.level = 0)
 }
 
-# The words at (seed, purpose, step, block, chain); everything but seed may be a vector.
-oracle_words <- function(seed, purpose, step, block, chain) {
+# The words at (seed, purpose, step, block, chain_offset + chain); purpose to chain may be vectors.
+oracle_words <- function(seed, purpose, step, block, chain, chain_offset = 0) {
   n <- max(length(purpose), length(step), length(block), length(chain))
-  chain_words <- oracle_words_of(rep_len(chain, n))
   counter <- cbind(
-    rep_len(step, n), rep_len(purpose * 2^28 + block, n), chain_words,
+    rep_len(step, n), rep_len(purpose * 2^28 + block, n), oracle_words_of(chain_offset, rep_len(chain, n)),
     deparse.level = 0
   )
   oracle_philox(counter, as.vector(oracle_words_of(seed)))
@@ -158,10 +161,10 @@ oracle_normal <- function(word) {
 # The proposal noise of mh_step: n_chains x n_dim normals.
 oracle_noise <- function(n_chains, n_dim, seed, step = 0, chain_offset = 0) {
   n_blocks <- (n_dim + 3) %/% 4
-  chain <- chain_offset + seq_len(n_chains) - 1
   words <- oracle_words(
     seed, 0, step,
-    block = rep(seq_len(n_blocks) - 1, each = n_chains), chain = rep(chain, n_blocks)
+    block = rep(seq_len(n_blocks) - 1, each = n_chains),
+    chain = rep(seq_len(n_chains) - 1, n_blocks), chain_offset
   )
   z <- array(oracle_normal(words), c(n_chains, n_blocks, 4))
   matrix(aperm(z, c(1, 3, 2)), n_chains)[, seq_len(n_dim), drop = FALSE]
@@ -169,12 +172,12 @@ oracle_noise <- function(n_chains, n_dim, seed, step = 0, chain_offset = 0) {
 
 # The acceptance uniform of each chain.
 oracle_uniform <- function(n_chains, seed, step = 0, chain_offset = 0, precision = "double") {
-  chain <- chain_offset + seq_len(n_chains) - 1
+  chain <- seq_len(n_chains) - 1
   if (precision == "single") {
-    words <- oracle_words(seed, 1, step %/% 4, 0, chain)
+    words <- oracle_words(seed, 1, step %/% 4, 0, chain, chain_offset)
     return((words[, step %% 4 + 1] %/% 2^9 + 0.5) * 2^-23)
   }
-  words <- oracle_words(seed, 1, step %/% 2, 0, chain)
+  words <- oracle_words(seed, 1, step %/% 2, 0, chain, chain_offset)
   first <- if (step %% 2 == 0) 1 else 3
   (words[, first] * 2^20 + words[, first + 1] %/% 2^12 + 0.5) * 2^-52
 }

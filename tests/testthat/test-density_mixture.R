@@ -85,7 +85,7 @@ test_that("weights are checked", {
   for (bad in list(c(1, NA), c(1, NaN), c(1, Inf), c("1", "2"), NULL, numeric(0), list(1, 2))) {
     expect_input_error(density_mixture(bad, means, 1), "weights")
   }
-  expect_input_error(density_mixture(c(1, 1, 1), means, 1), "means", "2")
+  expect_input_error(density_mixture(c(1, 1, 1), means, 1), "means", "c(0, 1)")
   expect_error(density_mixture(c(1, 1)))
   expect_silent(density_mixture(c(1e308, 1e308), means, 1))
 })

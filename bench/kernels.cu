@@ -1,0 +1,155 @@
+/* Times the kernels alone, on matrices that already lie on the GPU, against the time their bytes need.
+ *   nvcc -O3 --fmad=false -std=c++17 -arch=native -Isrc bench/kernels.cu src/weighted.c src/stage.c -o kernels && ./kernels
+ * The floor counts each input read once and each output written once, at a copy's bandwidth measured first in the same run. */
+#include "../src/backend_cuda.cu"
+
+#include <algorithm>
+#include <vector>
+
+#define OK(call)                                                                                                       \
+  do {                                                                                                                 \
+    cudaError_t error_ = (call);                                                                                       \
+    if (error_ != cudaSuccess) {                                                                                       \
+      printf("%s: %s\n", #call, cudaGetErrorString(error_));                                                           \
+      exit(1);                                                                                                         \
+    }                                                                                                                  \
+  } while (0)
+
+static const int n_runs = 51;
+
+/* Median of the launches' times in microseconds; each run follows one that is not counted. */
+template <typename Launch> static double median_us(Launch launch) {
+  cudaEvent_t start, stop;
+  std::vector<double> times;
+  OK(cudaEventCreate(&start));
+  OK(cudaEventCreate(&stop));
+  for (int run = -3; run < n_runs; run++) {
+    float ms;
+    OK(cudaEventRecord(start));
+    launch();
+    OK(cudaEventRecord(stop));
+    OK(cudaEventSynchronize(stop));
+    OK(cudaGetLastError());
+    OK(cudaEventElapsedTime(&ms, start, stop));
+    if (run >= 0)
+      times.push_back(1e3 * ms);
+  }
+  std::sort(times.begin(), times.end());
+  return times[n_runs / 2];
+}
+
+static double copy_rate() {
+  size_t bytes = (size_t)2 << 30;
+  void *from, *to;
+  OK(cudaMalloc(&from, bytes));
+  OK(cudaMalloc(&to, bytes));
+  OK(cudaMemset(from, 1, bytes));
+  double us = median_us([&] { cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice); });
+  OK(cudaFree(from));
+  OK(cudaFree(to));
+  return 2.0 * bytes / us; /* bytes a microsecond */
+}
+
+static void report(const char *what, double us, double bytes, double rate) {
+  printf("| %s | %.1f | %.1f | %.2f |\n", what, us, bytes / rate, us / (bytes / rate));
+}
+
+template <typename real> static real *random_matrix(size_t n, double sd) {
+  std::vector<real> host(n);
+  uint64_t state = 88172645463325252u;
+  for (size_t i = 0; i < n; i++) {
+    state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+    host[i] = (real)(sd * ((double)(state >> 11) * 0x1p-53 - 0.5) * 3.4641);
+  }
+  real *device;
+  OK(cudaMalloc(&device, n * sizeof(real)));
+  OK(cudaMemcpy(device, host.data(), n * sizeof(real), cudaMemcpyHostToDevice));
+  return device;
+}
+
+template <typename real> static real *constants(size_t n, double value) {
+  std::vector<real> host(n, (real)value);
+  real *device;
+  OK(cudaMalloc(&device, n * sizeof(real)));
+  OK(cudaMemcpy(device, host.data(), n * sizeof(real), cudaMemcpyHostToDevice));
+  return device;
+}
+
+template <typename real, typename Args, typename Density, typename Launch>
+static void time_mh_step(const char *precision, size_t n, size_t n_dim, double rate, int n_sms, Launch launch) {
+  Args a;
+  memset(&a, 0, sizeof a);
+  real *x = random_matrix<real>(n * n_dim, 1), *out = constants<real>(n * n_dim, 0);
+  real *one = constants<real>(n_dim, 1), *zero = constants<real>(n_dim, 0), *step = constants<real>(n_dim, 0.5);
+  real *rest = constants<real>(2 * n, 0);
+  int *accepted = constants<int>(n, 0);
+  Density density = {n_dim, 1, zero, zero, one};
+  a.n_chains = n;
+  a.n_dim = n_dim;
+  a.x = x;
+  a.step_size = step;
+  a.seed = 1;
+  a.target = density;
+  a.x_new = out;
+  a.log_density = rest;
+  a.log_alpha = rest + n;
+  a.accepted = accepted;
+  double us = median_us([&] { launch(&a, n_sms, (cudaStream_t)0); });
+  double bytes = (double)n * (2.0 * n_dim * sizeof(real) + 2 * sizeof(real) + sizeof(int));
+  char what[100];
+  snprintf(what, sizeof what, "mh_step %zu x %zu %s", n, n_dim, precision);
+  report(what, us, bytes, rate);
+  for (void *p : {(void *)x, (void *)out, (void *)one, (void *)zero, (void *)step, (void *)rest, (void *)accepted})
+    OK(cudaFree(p));
+}
+
+template <typename real, typename Densities, typename Sums, typename Density, typename Weigh, typename Sum>
+static void time_is_weights(const char *precision, size_t n, size_t n_dim, size_t n_components, double rate, Weigh weigh,
+                            Sum sum) {
+  Densities d;
+  Sums s;
+  size_t n_tiles = (n + FMC_TILE - 1) / FMC_TILE;
+  real *x = random_matrix<real>(n * n_dim, 3), *mean = random_matrix<real>(n_components * n_dim, 1);
+  real *inv_sd = constants<real>(n_components * n_dim, 1), *log_const = constants<real>(n_components, -1);
+  real *third = constants<real>(n_dim, 1 / 3.0), *zero = constants<real>(n_dim, 0);
+  double *log_weights = constants<double>(n, 0), *tiles = constants<double>(n_tiles * (n_dim + 4), 0);
+  Density target = {n_dim, n_components, log_const, mean, inv_sd}, proposal = {n_dim, 1, zero, zero, third};
+  d.n = s.n = n;
+  d.n_dim = s.n_dim = n_dim;
+  d.x = s.x = x;
+  d.target = target;
+  d.proposal = proposal;
+  d.log_weights = log_weights;
+  s.log_weights = log_weights;
+  s.tiles = tiles;
+  double us = median_us([&] {
+    weigh(&d, (cudaStream_t)0);
+    sum(&s, (cudaStream_t)0);
+  });
+  char what[100];
+  snprintf(what, sizeof what, "is_weights %zu x %zu, K = %zu, %s", n, n_dim, n_components, precision);
+  report(what, us, (double)n * (n_dim * sizeof(real) + sizeof(double)), rate);
+  for (void *p : {(void *)x, (void *)mean, (void *)inv_sd, (void *)log_const, (void *)third, (void *)zero,
+                  (void *)log_weights, (void *)tiles})
+    OK(cudaFree(p));
+}
+
+int main() {
+  cudaDeviceProp properties;
+  OK(cudaGetDeviceProperties(&properties, 0));
+  double rate = copy_rate();
+  printf("%s, copy %.2f TB/s\n\n| kernel | us | bytes' floor, us | ratio |\n|---|---|---|---|\n", properties.name, rate / 1e6);
+  int n_sms = properties.multiProcessorCount;
+  size_t shapes[][2] = {{4096, 64}, {1048576, 16}, {16384, 512}, {65536, 5}};
+  for (auto &shape : shapes) {
+    time_mh_step<double, mh_args_f64, fmc_density_f64>("double", shape[0], shape[1], rate, n_sms, launch_mh_step_f64);
+    time_mh_step<float, mh_args_f32, fmc_density_f32>("single", shape[0], shape[1], rate, n_sms, launch_mh_step_f32);
+  }
+  for (size_t n : {(size_t)4096, (size_t)1 << 20, (size_t)1 << 24}) {
+    time_is_weights<double, log_weights_args_f64, tile_sums_args_f64, fmc_density_f64>(
+        "double", n, 16, 3, rate, launch_log_weights_f64, launch_tile_sums_f64);
+    time_is_weights<float, log_weights_args_f32, tile_sums_args_f32, fmc_density_f32>(
+        "single", n, 16, 3, rate, launch_log_weights_f32, launch_tile_sums_f32);
+  }
+  return 0;
+}

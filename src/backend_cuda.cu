@@ -1,0 +1,356 @@
+/* The CUDA backend.
+ *
+ * A call's rows go through the GPU in chunks: while one chunk is computed, the next is staged into pinned memory and the last
+ * is taken back. So device memory is bounded whatever the matrix, and rows never depend on their chunk. Two slots, each with
+ * a stream, pinned memory and device memory, are kept from call to call. */
+#include <cuda_runtime.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "backend.h"
+#include "stage.h"
+#include "weighted.h"
+
+#define FMC_TABLE_QUALIFIER static __device__ const
+#include "core/core.h"
+#include "core/normal_table.h"
+
+#define FMC_NORMAL_ROWS ((int)(sizeof(fmc_normal_table) / sizeof(fmc_normal_table[0])))
+#define FMC_DIM_GROUP 8 /* dims whose sums one block of threads keeps in registers */
+
+/* The largest of a block's values, for every thread. */
+static __device__ double block_max(double value, double *shared) {
+  for (int lane = 1; lane < 32; lane *= 2) {
+    double other = __shfl_xor_sync(0xffffffffu, value, lane);
+    value = other > value ? other : value;
+  }
+  __syncthreads();
+  if (threadIdx.x % 32 == 0)
+    shared[threadIdx.x / 32] = value;
+  __syncthreads();
+  for (int warp = 0; warp < FMC_TILE_LANES / 32; warp++)
+    value = shared[warp] > value ? shared[warp] : value;
+  return value;
+}
+
+/* Sum of a block's values as a binary tree of neighbours, for every thread. */
+static __device__ double block_sum(double value, double *shared) {
+  for (int lane = 1; lane < 32; lane *= 2)
+    value = value + __shfl_xor_sync(0xffffffffu, value, lane);
+  __syncthreads();
+  if (threadIdx.x % 32 == 0)
+    shared[threadIdx.x / 32] = value;
+  __syncthreads();
+  double sum[FMC_TILE_LANES / 32];
+#pragma unroll
+  for (int warp = 0; warp < FMC_TILE_LANES / 32; warp++)
+    sum[warp] = shared[warp];
+#pragma unroll
+  for (int stride = 1; stride < FMC_TILE_LANES / 32; stride *= 2)
+#pragma unroll
+    for (int warp = 0; warp < FMC_TILE_LANES / 32; warp += 2 * stride)
+      sum[warp] = sum[warp] + sum[warp + stride];
+  return sum[0];
+}
+
+#include "core/real_f64.h"
+#include "cuda_kernels.h"
+#include "core/real_end.h"
+
+#include "core/real_f32.h"
+#include "cuda_kernels.h"
+#include "core/real_end.h"
+
+#define N_SLOTS 2
+#define SLOT_BYTES ((size_t)4 << 20)  /* aimed at: large enough for the bus, small enough to overlap */
+#define KEEP_BYTES ((size_t)64 << 20) /* a slot larger than this is given back at the end of its call */
+
+typedef struct {
+  cudaStream_t stream;
+  char *pinned, *device;
+  size_t pinned_bytes, device_bytes;
+} fmc_slot;
+
+/* Kept between calls. CUDA does not survive a fork, so the process is remembered with it. */
+static struct {
+  pid_t process;        /* that used CUDA first; 0 before */
+  int n_devices;        /* -1 until asked */
+  char why[256];        /* there are none */
+  int device, n_sms;    /* that the slots belong to; -1: no slots */
+  fmc_slot slot[N_SLOTS];
+  char *parameters; /* device memory for what all chunks share */
+  size_t parameter_bytes;
+} kept = {0, -1, "", -1, 0, {{0}}, NULL, 0};
+
+static fmc_status failed(fmc_context *context, cudaError_t error, const char *what) {
+  snprintf(context->message, sizeof context->message, "%s failed: %s (%s)", what, cudaGetErrorString(error),
+           cudaGetErrorName(error));
+  cudaGetLastError(); /* an error that does not stick is over */
+  return FMC_ERROR_CUDA;
+}
+
+#define TRY(call)                                                                                                      \
+  do {                                                                                                                 \
+    cudaError_t error_ = (call);                                                                                       \
+    if (error_ != cudaSuccess) {                                                                                       \
+      status = failed(context, error_, #call);                                                                         \
+      goto done;                                                                                                       \
+    }                                                                                                                  \
+  } while (0)
+
+#define TRY_STATUS(call)                                                                                               \
+  do {                                                                                                                 \
+    status = (call);                                                                                                   \
+    if (status != FMC_OK)                                                                                              \
+      goto done;                                                                                                       \
+  } while (0)
+
+static int forked(void) { return kept.process != 0 && kept.process != getpid(); }
+
+static const char *const why_forked = "CUDA was used before this process was forked and cannot be used in it; use "
+                                      "backend = \"cpu\" there, or processes that are started afresh";
+
+int fmc_cuda_n_devices(char *why, size_t size) {
+  if (forked()) {
+    snprintf(why, size, "%s", why_forked);
+    return 0;
+  }
+  if (kept.n_devices < 0) {
+    int driver = 0;
+    kept.process = getpid();
+    cudaError_t error = cudaDriverGetVersion(&driver);
+    if (error == cudaSuccess && driver == 0) {
+      snprintf(kept.why, sizeof kept.why, "there is no NVIDIA driver");
+      kept.n_devices = 0;
+    } else if ((error = cudaGetDeviceCount(&kept.n_devices)) != cudaSuccess || kept.n_devices == 0) {
+      const char *text = error == cudaSuccess ? "no device" : cudaGetErrorString(error);
+      snprintf(kept.why, sizeof kept.why, "the NVIDIA driver offers no GPU (%s)", text);
+      kept.n_devices = 0;
+      cudaGetLastError();
+    }
+  }
+  snprintf(why, size, "%s", kept.why);
+  return kept.n_devices;
+}
+
+int fmc_cuda_toolkit_version(void) { return CUDART_VERSION; }
+
+int fmc_cuda_driver_version(void) {
+  int version = 0;
+  if (forked() || cudaDriverGetVersion(&version) != cudaSuccess)
+    return 0;
+  return version;
+}
+
+/* Whether `device` is one; says why where it is not. */
+static fmc_status check_device(int device, fmc_context *context) {
+  int n = fmc_cuda_n_devices(context->message, sizeof context->message);
+  if (n == 0)
+    return FMC_ERROR_CUDA;
+  if (device < 0 || device >= n) {
+    snprintf(context->message, sizeof context->message, "device %d is not one of 0 to %d", device, n - 1);
+    return FMC_ERROR_DEVICE;
+  }
+  return FMC_OK;
+}
+
+fmc_status fmc_cuda_device(int device, fmc_device *out, fmc_context *context) {
+  cudaDeviceProp properties;
+  fmc_status status = check_device(device, context);
+  if (status != FMC_OK)
+    return status;
+  TRY(cudaGetDeviceProperties(&properties, device));
+  memset(out, 0, sizeof *out);
+  snprintf(out->name, sizeof out->name, "%s", properties.name);
+  out->memory_bytes = (double)properties.totalGlobalMem;
+  out->major = properties.major;
+  out->minor = properties.minor;
+done:
+  return status;
+}
+
+static void release_slot(fmc_slot *slot) {
+  cudaFreeHost(slot->pinned);
+  cudaFree(slot->device);
+  slot->pinned = slot->device = NULL;
+  slot->pinned_bytes = slot->device_bytes = 0;
+}
+
+static void release_memory(void) {
+  for (int s = 0; s < N_SLOTS; s++)
+    release_slot(&kept.slot[s]);
+  cudaFree(kept.parameters);
+  kept.parameters = NULL;
+  kept.parameter_bytes = 0;
+}
+
+void fmc_cuda_release(void) {
+  int before = 0;
+  if (forked() || kept.process == 0 || kept.device < 0)
+    return;
+  cudaGetDevice(&before);
+  cudaSetDevice(kept.device);
+  release_memory();
+  for (int s = 0; s < N_SLOTS; s++) {
+    cudaStreamDestroy(kept.slot[s].stream);
+    kept.slot[s].stream = NULL;
+  }
+  kept.device = -1;
+  cudaSetDevice(before);
+  cudaGetLastError();
+}
+
+/* Makes `device` current and its streams ready; the caller's device comes back in *before. */
+static fmc_status enter(fmc_context *context, int *before) {
+  fmc_status status = check_device(context->device, context);
+  *before = -1;
+  if (status != FMC_OK)
+    return status;
+  if (kept.device >= 0 && kept.device != context->device)
+    fmc_cuda_release();
+  TRY(cudaGetDevice(before));
+  TRY(cudaSetDevice(context->device));
+  if (kept.device < 0) {
+    TRY(cudaDeviceGetAttribute(&kept.n_sms, cudaDevAttrMultiProcessorCount, context->device));
+    for (int s = 0; s < N_SLOTS; s++)
+      TRY(cudaStreamCreateWithFlags(&kept.slot[s].stream, cudaStreamNonBlocking));
+    kept.device = context->device;
+  }
+done:
+  return status;
+}
+
+static void leave(int before) {
+  for (int s = 0; s < N_SLOTS; s++) {
+    if (kept.slot[s].stream)
+      cudaStreamSynchronize(kept.slot[s].stream);
+    if (kept.slot[s].device_bytes > KEEP_BYTES)
+      release_slot(&kept.slot[s]);
+  }
+  if (kept.parameter_bytes > KEEP_BYTES) {
+    cudaFree(kept.parameters);
+    kept.parameters = NULL;
+    kept.parameter_bytes = 0;
+  }
+  if (before >= 0)
+    cudaSetDevice(before);
+  cudaGetLastError();
+}
+
+static cudaError_t allocate_device(void **memory, size_t bytes) { return cudaMalloc(memory, bytes); }
+static cudaError_t allocate_pinned(void **memory, size_t bytes) {
+  return cudaHostAlloc(memory, bytes, cudaHostAllocDefault);
+}
+
+/* Allocates; where memory has run out, gives back what is kept and what R no longer needs, and tries once more. */
+static fmc_status allocate(cudaError_t (*how)(void **, size_t), char **memory, size_t bytes, fmc_context *context) {
+  void *got = NULL;
+  cudaError_t error = how(&got, bytes);
+  if (error == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    context->reclaim();
+    error = how(&got, bytes);
+  }
+  if (error == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    context->bytes = bytes;
+    snprintf(context->message, sizeof context->message, "cannot allocate %.0f bytes (%.3f GB) of %s memory", (double)bytes,
+             (double)bytes / 1e9, how == allocate_device ? "GPU" : "pinned host");
+    return FMC_ERROR_MEMORY;
+  }
+  if (error != cudaSuccess)
+    return failed(context, error, "memory allocation");
+  *memory = (char *)got;
+  return FMC_OK;
+}
+
+/* Room in a slot; what it held is gone. */
+static fmc_status reserve_slot(fmc_slot *slot, size_t pinned_bytes, size_t device_bytes, fmc_context *context) {
+  fmc_status status = FMC_OK;
+  if (pinned_bytes > slot->pinned_bytes) {
+    cudaFreeHost(slot->pinned);
+    slot->pinned = NULL;
+    slot->pinned_bytes = 0;
+    TRY_STATUS(allocate(allocate_pinned, &slot->pinned, pinned_bytes, context));
+    slot->pinned_bytes = pinned_bytes;
+  }
+  if (device_bytes > slot->device_bytes) {
+    cudaFree(slot->device);
+    slot->device = NULL;
+    slot->device_bytes = 0;
+    TRY_STATUS(allocate(allocate_device, &slot->device, device_bytes, context));
+    slot->device_bytes = device_bytes;
+  }
+done:
+  return status;
+}
+
+static fmc_status reserve_parameters(size_t bytes, fmc_context *context) {
+  fmc_status status = FMC_OK;
+  if (bytes > kept.parameter_bytes) {
+    cudaFree(kept.parameters);
+    kept.parameters = NULL;
+    kept.parameter_bytes = 0;
+    TRY_STATUS(allocate(allocate_device, &kept.parameters, bytes, context));
+    kept.parameter_bytes = bytes;
+  }
+done:
+  return status;
+}
+
+static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
+
+/* Parts of a buffer start on 256 bytes. */
+static size_t padded(size_t bytes) { return (bytes + 255) / 256 * 256; }
+
+static size_t take(size_t *used, size_t bytes) {
+  size_t at = *used;
+  *used += padded(bytes);
+  return at;
+}
+
+/* Rows in a chunk: a multiple of `unit`, near SLOT_BYTES, in two chunks at least where there is enough to overlap. */
+static size_t rows_per_chunk(size_t n, size_t bytes_per_row, size_t unit) {
+  size_t total = n * bytes_per_row, wanted = SLOT_BYTES;
+  if (total < 2 * SLOT_BYTES)
+    wanted = total / 2 > (SLOT_BYTES >> 4) ? total / 2 : total;
+  size_t n_units = (wanted / bytes_per_row + unit - 1) / unit;
+  return (n_units ? n_units : 1) * unit;
+}
+
+static fmc_status interrupted(fmc_context *context) {
+  snprintf(context->message, sizeof context->message, "interrupted");
+  return FMC_ERROR_INTERRUPTED;
+}
+
+#include "core/real_f64.h"
+#include "cuda_calls.h"
+#include "core/real_end.h"
+
+#include "core/real_f32.h"
+#include "cuda_calls.h"
+#include "core/real_end.h"
+
+static fmc_status mh_step(const fmc_mh_step_job *job, fmc_context *context) {
+  int before;
+  fmc_status status = enter(context, &before);
+  if (status == FMC_OK)
+    status = job->single_precision ? mh_step_f32(job, context) : mh_step_f64(job, context);
+  if (!forked())
+    leave(before);
+  return status;
+}
+
+static fmc_status is_weights(const fmc_is_job *job, fmc_context *context) {
+  int before;
+  fmc_status status = enter(context, &before);
+  if (status == FMC_OK)
+    status = job->single_precision ? is_weights_f32(job, context) : is_weights_f64(job, context);
+  if (!forked())
+    leave(before);
+  return status;
+}
+
+const fmc_backend fmc_backend_cuda = {"cuda", mh_step, is_weights};
