@@ -5,8 +5,8 @@
 #' @return A list of class `fusedmc_backend_info`:
 #'   * `version`: of the package;
 #'   * `build`: `"cpu"` or `"cpu+cuda"`;
-#'   * `toolkit`, `driver`: CUDA version the package was built with, and the newest that the driver supports; `NA` where
-#'     there is none;
+#'   * `toolkit`, `driver`: CUDA version the package was built with, and the newest that the driver supports; `NA`
+#'     where there is none;
 #'   * `devices`: a data frame with a row per GPU: `device` (the number that [mh_step()] and the others take, from 0),
 #'     `name`, `memory_gb` (1e9 bytes), `compute_capability`;
 #'   * `cuda_status`: `"ok"`, or why no GPU can be used;
@@ -48,40 +48,38 @@ print.fusedmc_backend_info <- function(x, ...) {
     d <- x$devices[i, ]
     cat(sprintf("GPU %d: %s, %.0f GB, compute capability %s\n", d$device, d$name, d$memory_gb, d$compute_capability))
   }
-  cat(sprintf("CPU: %s build, %d thread%s\n", x$simd, x$threads, if (x$threads == 1) "" else "s"))
+  cat(sprintf("CPU: %s build, %s\n", x$simd, counted(x$threads, "thread")))
   cat(sprintf("default backend: %s\n", x$backend))
   invisible(x)
 }
 
-# Work, in numbers touched, from which a call with R matrices is worth the way to the GPU and back.
-auto_cuda_work <- 2^20
-
-# Checks how a call is to run; returns list(backend, device, threads) with the backend decided.
-check_run <- function(backend, device, work) {
+# Checks how a call is to run; returns list(backend, device, threads) with the backend decided. `cpu_ns` is what one
+# CPU thread needs for the call, `bytes` what would travel to the GPU and back; both only have to be right to a
+# factor of two.
+check_run <- function(backend, device, cpu_ns, bytes) {
   check_choice(backend, c("auto", "cpu", "cuda"), "backend")
   device <- check_whole(device, .Machine$integer.max, "device")
-  if (backend == "auto" && work < auto_cuda_work) {
-    backend <- "cpu"
-  }
+  threads <- check_threads()
   if (backend != "cpu") {
-    backend <- check_cuda(backend, device)
+    found <- .Call(C_ffi_cuda_n_devices)
+    if (backend == "cuda" && found$n == 0) {
+      abort("cuda", sprintf("`backend` is \"cuda\", but no GPU can be used: %s.", found$why), argument = "backend")
+    }
+    if (found$n > 0 && device >= found$n) {
+      valid <- if (found$n == 1) "0 (there is one GPU)" else sprintf("a whole number from 0 to %d", found$n - 1L)
+      abort_input("device", valid, device)
+    }
+    if (backend == "auto") {
+      cpu_ns <- cpu_ns / min(threads, found$threads, na.rm = TRUE)
+      backend <- if (found$n > 0 && gpu_is_faster(cpu_ns, bytes)) "cuda" else "cpu"
+    }
   }
-  list(backend, as.integer(device), check_threads())
+  list(backend, as.integer(device), threads)
 }
 
-check_cuda <- function(backend, device) {
-  found <- .Call(C_ffi_cuda_n_devices)
-  if (found$n == 0) {
-    if (backend == "auto") {
-      return("cpu")
-    }
-    abort("cuda", sprintf("`backend` is \"cuda\", but no GPU can be used: %s.", found$why), argument = "backend")
-  }
-  if (device >= found$n) {
-    valid <- if (found$n == 1) "0 (there is one GPU)" else sprintf("a whole number from 0 to %d", found$n - 1L)
-    abort_input("device", valid, device)
-  }
-  "cuda"
+# A call on the GPU costs about 150 us, and matrices travel at about 18 bytes a nanosecond (bench/RESULTS.md).
+gpu_is_faster <- function(cpu_ns, bytes) {
+  cpu_ns > 150e3 + bytes / 18
 }
 
 # The most threads to use, or NA for all there are. R CMD check allows two.

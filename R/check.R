@@ -65,7 +65,12 @@ check_data_frame <- function(x, arg) {
     rule <- sprintf("numeric in every column, but column \"%s\" is not", names(x)[bad])
     abort_input(arg, rule, x[[bad]])
   }
-  as.matrix(x)
+  numbered <- identical(attr(x, "row.names"), seq_len(nrow(x)))
+  x <- as.matrix(x)
+  if (numbered) {
+    rownames(x) <- NULL
+  }
+  x
 }
 
 # Rows of a matrix with an entry that is not finite.
@@ -77,7 +82,7 @@ check_finite_rows <- function(x, arg) {
   rows <- not_finite_rows(x)
   if (length(rows) > 0) {
     shown <- utils::head(rows, 5)
-    rule <- sprintf("finite, but row %s %s", enumerate(shown, length(rows)), if (length(rows) == 1) "is not" else "are not")
+    rule <- sprintf("finite, but is not in row %s", enumerate(shown, length(rows)))
     abort_input(arg, rule, x[rows[1], ])
   }
 }

@@ -53,6 +53,11 @@ describe_not_finite <- function(x) {
   if (length(bad) == 0) "" else sprintf(" with %s at position %s", format(x[bad[1]]), format(bad[1], big.mark = ""))
 }
 
+# "1 chain", "2 chains".
+counted <- function(n, what) {
+  sprintf("%s %s%s", format(n, scientific = FALSE), what, if (n == 1) "" else "s")
+}
+
 # "2, 5 and 7", and how many more.
 enumerate <- function(x, n = length(x)) {
   shown <- format(x, scientific = FALSE, trim = TRUE)

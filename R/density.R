@@ -1,7 +1,7 @@
 #' Densities
 #'
-#' A density is what a chain targets, and what importance sampling weighs against what. It is made by a constructor, which
-#' checks it once: [density_normal()] or [density_mixture()]. All built-in densities are normalised.
+#' A density is what a chain targets, and what importance sampling weighs against what. It is made by a constructor,
+#' which checks it once: [density_normal()] or [density_mixture()]. All built-in densities are normalised.
 #'
 #' @param x A density.
 #' @param ... Not used.

@@ -2,21 +2,22 @@
 #'
 #' A weighted mixture of components, each of independent normals.
 #'
-#' @param weights Weights of the K components, on the natural scale: K finite numbers, none negative, not all zero. They are
-#'   divided by their sum, so `c(1, 1)` means half and half. A component of weight zero contributes nothing.
+#' @param weights Weights of the K components, on the natural scale: K finite numbers, none negative, not all zero.
+#'   They are divided by their sum, so `c(1, 1)` means half and half. A component of weight zero contributes nothing.
 #' @param means Means: a matrix of K rows and n_dim columns. A plain vector of K numbers stands for n_dim = 1.
-#' @param sds Standard deviations (not variances): a matrix as `means`, or one number for all. For n_dim = 1 also K numbers.
-#'   Positive and finite in every component.
+#' @param sds Standard deviations (not variances): a matrix as `means`, or one number for all. For n_dim = 1 also K
+#'   numbers. Positive and finite in every component.
 #'
 #' @details
-#' \deqn{\log p(x) = \log \sum_k \exp\left( \log w_k + \sum_d \log N(x_d; \mathrm{mean}_{kd}, \mathrm{sd}_{kd}) \right)}
-#' computed as a log-sum-exp, so points far out do not underflow.
+#' \deqn{\log p(x) = \log \sum_k \exp\left( \log w_k + \sum_d \log N(x_d; \mathrm{mean}_{kd}, \mathrm{sd}_{kd})
+#' \right)} computed as a log-sum-exp, so points far out do not underflow.
 #'
-#' @return A density, of class `fusedmc_density_mixture`: a list with `n_dim`, `weights` (summing to 1), `means` and `sds`
+#' @return A density, of class `fusedmc_density_mixture`: a list with `n_dim`, `weights` (summing to 1), `means` and
+#' `sds`
 #'   (both K x n_dim).
 #' @section Errors:
-#' `fusedmc_error_input` where weights are negative, not finite or all zero, means are not finite, sds are not positive and
-#' finite, or shapes do not fit.
+#' `fusedmc_error_input` where weights are negative, not finite or all zero, means are not finite, sds are not
+#' positive and finite, or shapes do not fit.
 #' @export
 #' @examples
 #' density_mixture(c(0.3, 0.7), means = rbind(c(0, 0), c(3, 3)), sds = 1)
@@ -30,14 +31,12 @@ density_mixture <- function(weights, means, sds) {
   if (any(weights < 0) || all(weights == 0)) {
     abort_input("weights", rule, weights)
   }
-  total <- Reduce(`+`, weights) # sum() adds in long double, which is not the same on every machine
-  if (!is.finite(total)) {
-    abort_input("weights", "numbers with a finite sum", weights)
-  }
+  weights <- weights / max(weights)
+  weights <- weights / Reduce(`+`, weights) # sum() adds in long double, which is not the same on every machine
   n_components <- length(weights)
   means <- check_components(means, n_components, "means", "finite")
   sds <- check_sds(sds, n_components, ncol(means))
-  new_density("mixture", ncol(means), weights = weights / total, means = means, sds = sds)
+  new_density("mixture", ncol(means), weights = weights, means = means, sds = sds)
 }
 
 # A K x n_dim matrix of doubles; a vector of K numbers is one column.
@@ -76,8 +75,8 @@ check_sds <- function(sds, n_components, n_dim) {
 format.fusedmc_density_mixture <- function(x, ...) {
   n_components <- length(x$weights)
   sprintf(
-    "<density> mixture of %d normal component%s in %d dim%s: weights %s", n_components, if (n_components == 1) "" else "s",
-    x$n_dim, if (x$n_dim == 1) "" else "s", format_numbers(x$weights)
+    "<density> mixture of %s in %s: weights %s", counted(n_components, "normal component"), counted(x$n_dim, "dim"),
+    format_numbers(x$weights)
   )
 }
 

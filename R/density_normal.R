@@ -9,8 +9,8 @@
 #' \deqn{\log p(x) = \sum_d \left( -\frac{1}{2} z_d^2 - \log \mathrm{sd}_d - \frac{1}{2} \log 2\pi \right),
 #'   \quad z_d = (x_d - \mathrm{mean}_d) / \mathrm{sd}_d}
 #'
-#' Where both are single numbers the density fits any number of dims. A vector always goes along the dims, which are the
-#' columns of a matrix of states; nothing is recycled.
+#' Where both are single numbers the density fits any number of dims. A vector always goes along the dims, which are
+#' the columns of a matrix of states; nothing is recycled.
 #'
 #' @return A density, of class `fusedmc_density_normal`: a list with `n_dim` (`NA` where it fits any number), `mean`
 #'   and `sd`.
@@ -45,7 +45,7 @@ check_per_dim <- function(x, arg, rule) {
 #' @rdname fusedmc_density
 #' @export
 format.fusedmc_density_normal <- function(x, ...) {
-  dims <- if (is.na(x$n_dim)) "any number of dims" else paste(x$n_dim, if (x$n_dim == 1) "dim" else "dims")
+  dims <- if (is.na(x$n_dim)) "any number of dims" else counted(x$n_dim, "dim")
   sprintf("<density> normal in %s: mean %s, sd %s", dims, format_numbers(x$mean), format_numbers(x$sd))
 }
 

@@ -1,7 +1,7 @@
 #' fusedmc: fused Monte Carlo kernels
 #'
-#' Batched Metropolis-Hastings steps and importance weights, each done by one fused kernel: on an NVIDIA GPU where there is
-#' one, on the CPU everywhere else. The same seed gives the same bits on both, for any number of threads and any split of
+#' Batched Metropolis-Hastings steps and importance weights from fused kernels: on an NVIDIA GPU where there is one,
+#' on the CPU everywhere else. The same seed gives the same bits on both, for any number of threads and any split of
 #' the work.
 #'
 #' @section Where to start:

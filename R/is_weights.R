@@ -1,31 +1,32 @@
 #' Importance weights
 #'
-#' Weighs samples of one density as samples of another: log weights, self-normalised weights, weighted mean and effective
-#' sample size, from one stable pass.
+#' Weighs samples of one density as samples of another: log weights, self-normalised weights, weighted mean and
+#' effective sample size, from one stable pass.
 #'
-#' @param samples Samples: a numeric matrix n x n_dim of finite numbers, one sample per row. Integer and logical matrices
-#'   and data frames of numbers are converted. Never modified. May be `NULL` with `log_weights`.
+#' @param samples Samples: a numeric matrix n x n_dim of finite numbers, one sample per row. Integer and logical
+#'   matrices and data frames of numbers are converted. Never modified. May be `NULL` with `log_weights`.
 #' @param target Density to weigh towards, such as [density_mixture()].
 #' @param proposal Density that the samples were drawn from; the default is independent normals with mean 0 and sd 3.
 #' @param log_weights Log weights of your own, in place of `target` and `proposal`: n numbers, natural log, of any
 #'   constant shift. `-Inf` is weight zero.
-#' @param weights Whether `log_weights` and `weights` are wanted. `FALSE` spares their memory and their way back from the
-#'   GPU where only mean, ESS and log mean weight matter.
-#' @param nonfinite What to do with a log weight that is `NaN` or `+Inf`: `"error"`, or `"drop"`, which gives it weight zero
-#'   with a warning. A dropped sample still counts in `n`.
+#' @param weights Whether `log_weights` and `weights` are wanted. `FALSE` spares their memory and their way back from
+#'   the GPU where only mean, ESS and log mean weight matter.
+#' @param nonfinite What to do with a log weight that is `NaN` or `+Inf`: `"error"`, or `"drop"`, which gives it
+#'   weight zero with a warning. A dropped sample still counts in `n`.
 #' @inheritParams mh_step
 #'
 #' @details
 #' With log weight \eqn{l_i = \log p(x_i) - \log q(x_i)},
 #' \deqn{w_i = \frac{\exp(l_i)}{\sum_j \exp(l_j)}, \quad \mathrm{mean} = \sum_i w_i x_i, \quad
 #'   \mathrm{ess} = \frac{1}{\sum_i w_i^2}, \quad \mathrm{log\_mean\_weight} = \log \frac{1}{n} \sum_i \exp(l_i).}
-#' `ess` is Kish's effective sample size. `log_mean_weight` estimates the log of the ratio of the densities' normalising
-#' constants: the log evidence where `target` is not normalised (the built-in ones are, so there it estimates 0). All sums
-#' are taken relative to the largest log weight, so log weights of 1e4 or -1e4 neither overflow nor underflow. Weights are
-#' raw: no smoothing.
+#' `ess` is Kish's effective sample size. `log_mean_weight` estimates the log of the ratio of the densities'
+#' normalising constants: the log evidence where `target` is not normalised (the built-in ones are, so there it
+#' estimates 0). All sums are taken relative to the largest log weight, so log weights of 1e4 or -1e4 neither
+#' overflow nor underflow. Weights are raw: no smoothing. Where both densities are `-Inf` at a sample, its log weight
+#' is `NaN`.
 #'
-#' Sums run in double precision for both precisions, in an order that depends on n alone, so results are equal to the bit
-#' for any number of threads and on the CPU and the GPU.
+#' Sums run in double precision for both precisions, in an order that depends on n alone, so results are equal to the
+#' bit for any number of threads and on the CPU and the GPU.
 #'
 #' @return A list of class `fusedmc_is_weights`:
 #'   * `log_weights`: n log weights, unnormalised; `-Inf` for a dropped sample; `NULL` where `weights = FALSE`;
@@ -35,12 +36,13 @@
 #'   * `log_mean_weight`: log of the mean weight;
 #'   * `n`: number of samples.
 #'
-#'   The vectors carry the row names of `samples`. Where every log weight is `-Inf`, `log_mean_weight` is `-Inf`, `weights`
-#'   and `mean` are `NA` and `ess` is 0, with one warning. For 0 rows the same, with nothing in `weights` and no warning.
+#'   The vectors carry the row names of `samples`. Where every log weight is `-Inf`, `log_mean_weight` is `-Inf`,
+#'   `weights` and `mean` are `NA` and `ess` is 0, with one warning. For 0 rows the same, with nothing in `weights`
+#'   and no warning.
 #' @section Errors:
-#' `fusedmc_error_input` for arguments of the wrong type, shape or range; `fusedmc_error_nonfinite`, naming the samples,
-#' where a log weight is `NaN` or `+Inf` and `nonfinite = "error"`; `fusedmc_error_cuda` where `backend = "cuda"` cannot be
-#' had; `fusedmc_error_memory` where memory runs out.
+#' `fusedmc_error_input` for arguments of the wrong type, shape or range; `fusedmc_error_nonfinite`, naming the
+#' samples, where a log weight is `NaN` or `+Inf` and `nonfinite = "error"`; `fusedmc_error_cuda` where `backend =
+#' "cuda"` cannot be had; `fusedmc_error_memory` where memory runs out.
 #' @references
 #' Kish (1965), *Survey Sampling*, Wiley.
 #'
@@ -57,8 +59,8 @@
 #'
 #' # log weights of your own
 #' is_weights(log_weights = c(-1000, -1001, -1002))$weights
-is_weights <- function(samples = NULL, target = NULL, proposal = density_normal(0, 3), log_weights = NULL, weights = TRUE,
-                       nonfinite = c("error", "drop"), precision = c("double", "single"),
+is_weights <- function(samples = NULL, target = NULL, proposal = density_normal(0, 3), log_weights = NULL,
+                       weights = TRUE, nonfinite = c("error", "drop"), precision = c("double", "single"),
                        backend = getOption("fusedmc.backend", "auto"), device = 0L) {
   check_route(samples, target, missing(proposal), log_weights)
   if (!is.null(samples)) {
@@ -77,7 +79,8 @@ is_weights <- function(samples = NULL, target = NULL, proposal = density_normal(
   nonfinite <- check_choice(if (missing(nonfinite)) "error" else nonfinite, c("error", "drop"), "nonfinite")
   precision <- check_choice(if (missing(precision)) "double" else precision, c("double", "single"), "precision")
   n_components <- length(target$weights) + length(proposal$weights)
-  run <- check_run(backend, device, work = as.double(n) * (n_dim + 1) * (1 + n_components))
+  numbers <- as.double(n) * (n_dim + 1)
+  run <- check_run(backend, device, cpu_ns = numbers * (0.4 + 0.6 * n_components), bytes = 8 * numbers)
   if (n == 0) {
     return(empty_is_weights(samples, weights))
   }
@@ -100,7 +103,9 @@ is_weights <- function(samples = NULL, target = NULL, proposal = density_normal(
 
 new_is_weights <- function(log_weights, weights, mean, ess, log_mean_weight, n) {
   structure(
-    list(log_weights = log_weights, weights = weights, mean = mean, ess = ess, log_mean_weight = log_mean_weight, n = n),
+    list(
+      log_weights = log_weights, weights = weights, mean = mean, ess = ess, log_mean_weight = log_mean_weight, n = n
+    ),
     class = "fusedmc_is_weights"
   )
 }
@@ -126,7 +131,10 @@ check_route <- function(samples, target, default_proposal, log_weights) {
 }
 
 check_log_weights <- function(log_weights, n, samples) {
-  rule <- if (is.null(samples)) "a numeric vector" else sprintf("a numeric vector of length %d, one per row of `samples`", n)
+  rule <- "a numeric vector"
+  if (!is.null(samples)) {
+    rule <- sprintf("a numeric vector of length %d, one per row of `samples`", n)
+  }
   if (!is.numeric(log_weights) || is.object(log_weights) || !is.null(dim(log_weights)) || length(log_weights) != n) {
     abort_input("log_weights", rule, log_weights)
   }
@@ -155,7 +163,8 @@ check_log_weights_finite <- function(result, samples, n, nonfinite, from_densiti
   warn("nonfinite", message, indices = result$bad, n = result$n_bad)
 }
 
-# A sample that is not finite may stand where the log weight is -Inf: it contributes nothing. Elsewhere it spoils the mean.
+# A sample that is not finite may stand where the log weight is -Inf: it contributes nothing. Elsewhere it spoils the
+# mean.
 check_mean <- function(mean, samples, log_weights) {
   if (!is.null(log_weights) && !all(is.finite(mean))) {
     samples[log_weights == -Inf, ] <- 0

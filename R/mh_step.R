@@ -1,37 +1,39 @@
 #' One Metropolis-Hastings step of many chains
 #'
-#' Moves every row of `x` by one random-walk Metropolis-Hastings step towards `target`: proposal, log densities, acceptance
-#' and selection in one fused kernel.
+#' Moves every row of `x` by one random-walk Metropolis-Hastings step towards `target`: proposal, log densities,
+#' acceptance and selection in one fused kernel.
 #'
-#' @param x States: a numeric matrix n_chains x n_dim of finite numbers, one chain per row. Integer and logical matrices and
-#'   data frames of numbers are converted. Never modified.
+#' @param x States: a numeric matrix n_chains x n_dim of finite numbers, one chain per row. Integer and logical
+#'   matrices and data frames of numbers are converted. Never modified.
 #' @param target Density to sample from, such as [density_normal()] (the default: standard normal).
-#' @param step_size Scale of the proposal: one number >= 0 for every dim, or n_dim numbers, one per dim (standard deviations
-#'   of the move), or the n_dim x n_dim Cholesky factor of its covariance, lower (`L` with covariance `L %*% t(L)`) or
-#'   upper as [chol()] gives it (`U` with covariance `t(U) %*% U`). A matrix is a factor, never a covariance. 0 stays in place.
+#' @param step_size Scale of the proposal: one number >= 0 for every dim, or n_dim numbers, one per dim (standard
+#'   deviations of the move), or the n_dim x n_dim Cholesky factor of its covariance, lower (`L` with covariance
+#'   `L %*% t(L)`) or upper as [chol()] gives it (`U` with covariance `t(U) %*% U`). A matrix is a factor, never a
+#'   covariance. 0 stays in place.
 #' @param noise Standard normal noise to use in place of the generator: a finite matrix n_chains x n_dim, or `NULL`.
-#' @param u Acceptance uniforms to use in place of the generator: n_chains numbers from 0 to 1, or `NULL`. Clamped below at
-#'   1e-10.
-#' @param seed Seed: a whole number from 0 to 2^53, or `NULL` to draw one from R's generator (so [set.seed()] governs). With
-#'   a number, R's generator is not touched.
-#' @param step Index of the step: a whole number from 0 to 2^32 - 1. Count it up to walk a path: `seed` and `step` together
-#'   fix the random numbers.
-#' @param chain_offset Index of the first row's chain: a whole number from 0 to 2^53. Rows of a larger set of chains keep
-#'   their random numbers when the set is split.
+#' @param u Acceptance uniforms to use in place of the generator: n_chains numbers from 0 to 1, or `NULL`. Clamped
+#'   below at 1e-10.
+#' @param seed Seed: a whole number from 0 to 2^53, or `NULL` to draw one from R's generator (so [set.seed()]
+#'   governs). With a number, R's generator is not touched.
+#' @param step Index of the step: a whole number from 0 to 2^32 - 1. Count it up to walk a path: `seed` and `step`
+#'   together fix the random numbers.
+#' @param chain_offset Index of the first row's chain: a whole number from 0 to 2^53. Rows of a larger set of chains
+#'   keep their random numbers when the set is split.
 #' @param precision `"double"`, or `"single"`: states, noise and densities rounded to and computed in 32-bit floats.
-#' @param backend `"auto"`, `"cpu"` or `"cuda"`. `"auto"` takes the GPU where there is one and the work is large enough for
-#'   it. The result does not depend on it.
+#'   The two take different acceptance uniforms, so keep to one along a path.
+#' @param backend `"auto"`, `"cpu"` or `"cuda"`. `"auto"` takes the GPU where there is one and the way there and back
+#'   pays: small calls are faster on the CPU. The result does not depend on it.
 #' @param device GPU to use, counted from 0 as CUDA does.
 #'
 #' @details
 #' For each chain (a row), with z standard normal and u uniform on (0, 1),
 #' \deqn{x' = x + \mathrm{step\_size} \cdot z, \quad \log\alpha = \log p(x') - \log p(x),}
-#' and x' is accepted where log alpha >= 0 or log u < log alpha. A proposal whose log density is `-Inf` is rejected; one
-#' whose log density is `NaN` or `+Inf` is rejected and counted in a warning.
+#' and x' is accepted where log alpha >= 0 or log u < log alpha. A proposal whose log density is `-Inf` is rejected;
+#' one whose log density is `NaN` or `+Inf` is rejected and counted in a warning.
 #'
-#' Random numbers come from Philox4x32-10, a counter-based generator: chain i at step t gets the same ones whatever else is
-#' computed, so results are equal to the bit for any number of chains beside it, any number of threads, and on the CPU and
-#' the GPU. Normals end at 6.34 standard deviations; a symmetric proposal is exact whatever its shape.
+#' Random numbers come from Philox4x32-10, a counter-based generator: chain i at step t gets the same ones whatever
+#' else is computed, so results are equal to the bit for any number of chains beside it, any number of threads, and
+#' on the CPU and the GPU. Normals end at 6.34 standard deviations; a symmetric proposal is exact whatever its shape.
 #'
 #' @return A list of class `fusedmc_mh_step`:
 #'   * `x`: the new states, n_chains x n_dim doubles, with the dimnames of `x`;
@@ -42,11 +44,12 @@
 #'
 #'   The vectors carry the row names of `x`. For 0 rows everything is empty.
 #' @section Errors:
-#' `fusedmc_error_input` for arguments of the wrong type, shape or range, and where the target's log density is not finite
-#' at a row of `x`; `fusedmc_error_cuda` where `backend = "cuda"` cannot be had; `fusedmc_error_memory` where memory runs out.
+#' `fusedmc_error_input` for arguments of the wrong type, shape or range, and where the target's log density is not
+#' finite at a row of `x`; `fusedmc_error_cuda` where `backend = "cuda"` cannot be had; `fusedmc_error_memory` where
+#' memory runs out.
 #' @references
-#' Metropolis, Rosenbluth, Rosenbluth, Teller and Teller (1953), Equation of state calculations by fast computing machines,
-#' *The Journal of Chemical Physics* 21, 1087-1092.
+#' Metropolis, Rosenbluth, Rosenbluth, Teller and Teller (1953), Equation of state calculations by fast computing
+#' machines, *The Journal of Chemical Physics* 21, 1087-1092.
 #'
 #' Salmon, Moraes, Dror and Shaw (2011), Parallel random numbers: as easy as 1, 2, 3, *Proceedings of SC11*.
 #' @seealso [is_weights()], [density_normal()], [density_mixture()]
@@ -66,6 +69,9 @@ mh_step <- function(x, target = density_normal(0, 1), step_size = 0.1, noise = N
   x <- check_matrix(x, "n_chains", "x")
   n_chains <- nrow(x)
   n_dim <- ncol(x)
+  if (n_dim > 2^30) {
+    abort_input("x", "a matrix of at most 2^30 columns", x)
+  }
   mixture <- check_density(target, n_dim, "target", "x")
   step_size <- check_step_size(step_size, n_dim)
   noise <- check_noise(noise, n_chains, n_dim)
@@ -73,7 +79,9 @@ mh_step <- function(x, target = density_normal(0, 1), step_size = 0.1, noise = N
   step <- check_whole(step, 2^32 - 1, "step", "2^32 - 1")
   chain_offset <- check_whole(chain_offset, 2^53, "chain_offset", "2^53")
   precision <- check_choice(if (missing(precision)) "double" else precision, c("double", "single"), "precision")
-  run <- check_run(backend, device, work = as.double(n_chains) * n_dim * (1 + length(mixture$weights)))
+  numbers <- as.double(n_chains) * n_dim
+  per_number <- 6 + 1.2 * length(mixture$weights) + if (is.matrix(step_size)) 0.3 * n_dim else 0
+  run <- check_run(backend, device, cpu_ns = numbers * per_number, bytes = 16 * numbers)
   if (is.null(seed) && !is.null(noise) && !is.null(u)) {
     seed <- NA_real_
   } else {
@@ -127,7 +135,8 @@ check_factor <- function(factor, n_dim, rule) {
   lower <- all(factor[upper.tri(factor)] == 0)
   upper <- all(factor[lower.tri(factor)] == 0)
   if (!lower && !upper) {
-    abort_input("step_size", "triangular where it is a matrix: the Cholesky factor of a covariance, such as chol(S)", factor)
+    rule <- "triangular where it is a matrix: the Cholesky factor of a covariance, such as chol(S)"
+    abort_input("step_size", rule, factor)
   }
   if (any(diag(factor) < 0)) {
     abort_input("step_size", "a Cholesky factor with no negative number on its diagonal", factor)
@@ -179,8 +188,8 @@ check_starts <- function(x, target, not_finite) {
 warn_proposals <- function(not_finite, step, chain_offset) {
   first <- format(chain_offset + not_finite$first_proposal - 1, scientific = FALSE)
   message <- sprintf(
-    "%s proposals had a log density of NaN or +Inf and were rejected; the first: row %s (chain %s) at step %s.",
-    format(not_finite$n_proposal, scientific = FALSE), format(not_finite$first_proposal, scientific = FALSE), first,
+    "Rejected %s with a log density of NaN or +Inf; the first: row %s (chain %s) at step %s.",
+    counted(not_finite$n_proposal, "proposal"), format(not_finite$first_proposal, scientific = FALSE), first,
     format(step, scientific = FALSE)
   )
   warn("nonfinite", message, n = not_finite$n_proposal)
@@ -189,10 +198,11 @@ warn_proposals <- function(not_finite, step, chain_offset) {
 #' @export
 print.fusedmc_mh_step <- function(x, ...) {
   n_chains <- nrow(x$x)
-  cat(sprintf("<mh_step> %d chain%s in %d dim%s", n_chains, if (n_chains == 1) "" else "s", ncol(x$x), if (ncol(x$x) == 1) "" else "s"))
+  cat(sprintf("<mh_step> %s in %s", counted(n_chains, "chain"), counted(ncol(x$x), "dim")))
   if (n_chains > 0) {
     cat(sprintf(": %d accepted (%.1f%%)", sum(x$accepted), 100 * mean(x$accepted)))
-    cat(sprintf("\nlog density: mean %.4g, from %.4g to %.4g", mean(x$log_density), min(x$log_density), max(x$log_density)))
+    range <- range(x$log_density)
+    cat(sprintf("\nlog density: mean %.4g, from %.4g to %.4g", mean(x$log_density), range[1], range[2]))
   }
   cat(if (is.na(x$seed)) "\nnoise and u were given" else sprintf("\nseed: %s", format(x$seed, scientific = FALSE)))
   cat("\nelements: $x, $accepted, $log_density, $log_alpha, $seed\n")

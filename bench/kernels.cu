@@ -1,6 +1,7 @@
 /* Times the kernels alone, on matrices that already lie on the GPU, against the time their bytes need.
- *   nvcc -O3 --fmad=false -std=c++17 -arch=native -Isrc bench/kernels.cu src/weighted.c src/stage.c -o kernels && ./kernels
- * The floor counts each input read once and each output written once, at a copy's bandwidth measured first in the same run. */
+ *   nvcc -O3 --fmad=false -std=c++17 -arch=native -Isrc bench/kernels.cu src/weighted.c src/stage.c -o kernels &&
+ * ./kernels The floor counts each input read once and each output written once, at a copy's bandwidth measured first in
+ * the same run. */
 #include "../src/backend_cuda.cu"
 
 #include <algorithm>
@@ -15,9 +16,10 @@
     }                                                                                                                  \
   } while (0)
 
-static const int n_runs = 51;
+static const int n_runs = 31, n_launches = 20;
 
-/* Median of the launches' times in microseconds; each run follows one that is not counted. */
+/* Microseconds a launch takes: the median over runs of n_launches one after the other, so that what a launch costs the
+ * host is hidden, and each launch finds the cache as the last one left it. */
 template <typename Launch> static double median_us(Launch launch) {
   cudaEvent_t start, stop;
   std::vector<double> times;
@@ -26,13 +28,14 @@ template <typename Launch> static double median_us(Launch launch) {
   for (int run = -3; run < n_runs; run++) {
     float ms;
     OK(cudaEventRecord(start));
-    launch();
+    for (int i = 0; i < n_launches; i++)
+      launch();
     OK(cudaEventRecord(stop));
     OK(cudaEventSynchronize(stop));
     OK(cudaGetLastError());
     OK(cudaEventElapsedTime(&ms, start, stop));
     if (run >= 0)
-      times.push_back(1e3 * ms);
+      times.push_back(1e3 * ms / n_launches);
   }
   std::sort(times.begin(), times.end());
   return times[n_runs / 2];
@@ -75,7 +78,7 @@ template <typename real> static real *constants(size_t n, double value) {
   return device;
 }
 
-template <typename real, typename Args, typename Density, typename Launch>
+template <typename real, typename Args, typename Constants, typename Density, typename Launch>
 static void time_mh_step(const char *precision, size_t n, size_t n_dim, double rate, int n_sms, Launch launch) {
   Args a;
   memset(&a, 0, sizeof a);
@@ -94,7 +97,13 @@ static void time_mh_step(const char *precision, size_t n, size_t n_dim, double r
   a.log_density = rest;
   a.log_alpha = rest + n;
   a.accepted = accepted;
-  double us = median_us([&] { launch(&a, n_sms, (cudaStream_t)0); });
+  Constants c;
+  memset(&c, 0, sizeof c);
+  for (int d = 0; d < FMC_FEW_DIMS; d++) {
+    c.inv_sd[d] = 1;
+    c.step_size[d] = (real)0.5;
+  }
+  double us = median_us([&] { launch(&a, &c, n_sms, (cudaStream_t)0); });
   double bytes = (double)n * (2.0 * n_dim * sizeof(real) + 2 * sizeof(real) + sizeof(int));
   char what[100];
   snprintf(what, sizeof what, "mh_step %zu x %zu %s", n, n_dim, precision);
@@ -104,8 +113,8 @@ static void time_mh_step(const char *precision, size_t n, size_t n_dim, double r
 }
 
 template <typename real, typename Densities, typename Sums, typename Density, typename Weigh, typename Sum>
-static void time_is_weights(const char *precision, size_t n, size_t n_dim, size_t n_components, double rate, Weigh weigh,
-                            Sum sum) {
+static void time_is_weights(const char *precision, size_t n, size_t n_dim, size_t n_components, double rate,
+                            Weigh weigh, Sum sum) {
   Densities d;
   Sums s;
   size_t n_tiles = (n + FMC_TILE - 1) / FMC_TILE;
@@ -138,12 +147,15 @@ int main() {
   cudaDeviceProp properties;
   OK(cudaGetDeviceProperties(&properties, 0));
   double rate = copy_rate();
-  printf("%s, copy %.2f TB/s\n\n| kernel | us | bytes' floor, us | ratio |\n|---|---|---|---|\n", properties.name, rate / 1e6);
+  printf("%s, copy %.2f TB/s\n\n| kernel | us | bytes' floor, us | ratio |\n|---|---|---|---|\n", properties.name,
+         rate / 1e6);
   int n_sms = properties.multiProcessorCount;
   size_t shapes[][2] = {{4096, 64}, {1048576, 16}, {16384, 512}, {65536, 5}};
   for (auto &shape : shapes) {
-    time_mh_step<double, mh_args_f64, fmc_density_f64>("double", shape[0], shape[1], rate, n_sms, launch_mh_step_f64);
-    time_mh_step<float, mh_args_f32, fmc_density_f32>("single", shape[0], shape[1], rate, n_sms, launch_mh_step_f32);
+    time_mh_step<double, mh_args_f64, mh_constants_f64, fmc_density_f64>("double", shape[0], shape[1], rate, n_sms,
+                                                                         launch_mh_step_f64);
+    time_mh_step<float, mh_args_f32, mh_constants_f32, fmc_density_f32>("single", shape[0], shape[1], rate, n_sms,
+                                                                        launch_mh_step_f32);
   }
   for (size_t n : {(size_t)4096, (size_t)1 << 20, (size_t)1 << 24}) {
     time_is_weights<double, log_weights_args_f64, tile_sums_args_f64, fmc_density_f64>(

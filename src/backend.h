@@ -1,7 +1,8 @@
 /* The seam between R's side (ffi_*.c) and what does the work (backend_*.c, backend_cuda.cu).
  *
- * No R headers on this side. A backend returns a status, says why in the context's message, and leaves nothing allocated
- * that the caller would have to free. All matrices are R's: column-major doubles, dim d of chain i at x[d * n + i]. */
+ * No R headers on this side. A backend returns a status, says why in the context's message, and leaves nothing
+ * allocated that the caller would have to free. All matrices are R's: column-major doubles, dim d of chain i at x[d * n
+ * + i]. */
 #ifndef FUSEDMC_BACKEND_H
 #define FUSEDMC_BACKEND_H
 
@@ -61,12 +62,12 @@ typedef struct {
 
 typedef struct {
   size_t n, n_dim;
-  const double *samples;              /* n x n_dim, or NULL with given log weights */
+  const double *samples; /* n x n_dim, or NULL with given log weights */
   const fmc_mixture *target, *proposal;
   const double *given_log_weights; /* n, or NULL: from the densities */
   int single_precision;
 
-  double *log_weights;    /* n, or NULL: not wanted */
+  double *log_weights; /* n, or NULL: not wanted */
   fmc_weighted_sums *sums;
 } fmc_is_job;
 

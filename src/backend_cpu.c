@@ -1,5 +1,5 @@
-/* The CPU backend: threads over strips of chains and tiles of samples. Each strip or tile is computed whole by one thread,
- * so the number of threads changes nothing. */
+/* The CPU backend: threads over strips of chains and tiles of samples. Each strip or tile is computed whole by one
+ * thread, so the number of threads changes nothing. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +15,10 @@
 static int omp_get_thread_num(void) { return 0; }
 #endif
 
-/* Numbers touched between two looks for an interrupt: some 50 ms of one core's work. */
-#define NUMBERS_PER_PIECE ((size_t)1 << 23)
+/* Operations of a thread, each some nanosecond long, between two looks for an interrupt. */
+#define OPERATIONS_PER_LOOK 3e7
+/* Samples whose log weights a thread computes at a time. */
+#define SAMPLES_PER_PART (8 * FMC_STRIP)
 
 static fmc_status out_of_memory(fmc_context *context, size_t bytes) {
   context->bytes = bytes;
@@ -62,6 +64,11 @@ static int density_for(const fmc_mixture *mixture, int single_precision, density
 
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
+/* Parts of so many operations between two looks, for all threads together. */
+static size_t parts_per_look(double operations, int n_threads) {
+  return ((size_t)(OPERATIONS_PER_LOOK / operations) + 1) * (size_t)n_threads;
+}
+
 /* Each thread's scratch starts on a cache line of its own. */
 static size_t padded(size_t bytes) { return (bytes + 127) / 128 * 128; }
 
@@ -76,8 +83,9 @@ static fmc_status mh_step(const fmc_mh_step_job *job, fmc_context *context) {
   float *owned = NULL;
   char *scratch = NULL;
   size_t n_strips = (job->n_chains + FMC_STRIP - 1) / FMC_STRIP;
-  size_t per_piece = NUMBERS_PER_PIECE / (job->n_dim * FMC_STRIP) + 1;
   int n_threads = threads_for(n_strips, context);
+  double per_number = 8 + 2 * (double)job->target->n_components + (job->cholesky ? (double)job->n_dim / 2 : 0);
+  size_t per_look = parts_per_look((double)job->n_dim * FMC_STRIP * per_number, n_threads);
   size_t bytes = padded(fmc_cpu_mh_scratch(job));
 
   scratch = malloc(bytes * (size_t)n_threads);
@@ -85,16 +93,16 @@ static fmc_status mh_step(const fmc_mh_step_job *job, fmc_context *context) {
     status = out_of_memory(context, bytes * (size_t)n_threads);
     goto done;
   }
-  for (size_t piece = 0; piece < n_strips; piece += per_piece * (size_t)n_threads) {
-    if (piece > 0 && context->interrupted()) {
+  for (size_t start = 0; start < n_strips; start += per_look) {
+    if (start > 0 && context->interrupted()) {
       status = interrupted(context);
       goto done;
     }
-    size_t end = smaller(n_strips, piece + per_piece * (size_t)n_threads);
+    size_t end = smaller(n_strips, start + per_look);
 #ifdef _OPENMP
 #pragma omp parallel for num_threads(n_threads) schedule(static) if (n_threads > 1)
 #endif
-    for (size_t strip = piece; strip < end; strip++) {
+    for (size_t strip = start; strip < end; strip++) {
       size_t first = strip * FMC_STRIP;
       kernels->mh_strip(job, &target, first, smaller(FMC_STRIP, job->n_chains - first),
                         scratch + bytes * (size_t)omp_get_thread_num());
@@ -106,19 +114,28 @@ done:
   return status;
 }
 
-/* Log weights and sums of one tile. */
-static void one_tile(const fmc_cpu_kernels *kernels, const fmc_is_job *job, const density_any *target,
-                     const density_any *proposal, size_t tile, char *scratch, fmc_weighted_sums *sums) {
-  double room[FMC_TILE];
-  size_t first = tile * FMC_TILE, n = smaller(FMC_TILE, job->n - first);
-  const double *log_weights = room;
-  if (job->given_log_weights)
-    log_weights = job->given_log_weights + first;
-  else
-    kernels->log_weights(job, target, proposal, first, n, room, scratch);
-  if (job->log_weights)
-    memcpy(job->log_weights + first, log_weights, n * sizeof(double));
-  kernels->tile_sums(job, first, n, log_weights, sums, scratch);
+/* Log weights of samples first .. first + n - 1. */
+static fmc_status weigh(const fmc_is_job *job, const density_any *target, const density_any *proposal, size_t first,
+                        size_t n, double *log_weights, char *scratch, size_t scratch_bytes, int n_threads,
+                        fmc_context *context) {
+  const fmc_cpu_kernels *kernels = fmc_cpu_kernels_now();
+  size_t n_parts = (n + SAMPLES_PER_PART - 1) / SAMPLES_PER_PART;
+  double per_number = 1 + (double)(job->target->n_components + job->proposal->n_components);
+  size_t per_look = parts_per_look((double)job->n_dim * SAMPLES_PER_PART * per_number, n_threads);
+  for (size_t start = 0; start < n_parts; start += per_look) {
+    if (start > 0 && context->interrupted())
+      return interrupted(context);
+    size_t end = smaller(n_parts, start + per_look);
+#ifdef _OPENMP
+#pragma omp parallel for num_threads(n_threads) schedule(static) if (n_threads > 1)
+#endif
+    for (size_t part = start; part < end; part++) {
+      size_t at = part * SAMPLES_PER_PART;
+      kernels->log_weights(job, target, proposal, first + at, smaller(SAMPLES_PER_PART, n - at), log_weights + at,
+                           scratch + scratch_bytes * (size_t)omp_get_thread_num());
+    }
+  }
+  return FMC_OK;
 }
 
 static fmc_status is_weights(const fmc_is_job *job, fmc_context *context) {
@@ -127,45 +144,57 @@ static fmc_status is_weights(const fmc_is_job *job, fmc_context *context) {
   density_any target, proposal;
   float *owned_target = NULL, *owned_proposal = NULL;
   char *scratch = NULL;
-  double *sum_x = NULL;
+  double *sum_x = NULL, *room = NULL;
   fmc_weighted_sums *sums = NULL;
   fmc_tile_tree *tree = NULL;
   size_t n_dim = job->samples ? job->n_dim : 0;
   size_t n_tiles = (job->n + FMC_TILE - 1) / FMC_TILE;
-  size_t per_piece = smaller(n_tiles, NUMBERS_PER_PIECE / ((job->n_dim + 1) * FMC_TILE) + 1);
-  int n_threads = threads_for(n_tiles, context);
+  int n_threads = threads_for((job->n + SAMPLES_PER_PART - 1) / SAMPLES_PER_PART, context);
   size_t bytes = padded(fmc_cpu_is_scratch(job));
-  per_piece = smaller(n_tiles, per_piece * (size_t)n_threads);
+  /* Tiles in a piece; its log weights, where nobody wants them, take 32 KB a tile. */
+  size_t per_piece = smaller(n_tiles, parts_per_look((double)FMC_TILE * (double)(n_dim + 4), n_threads));
 
   scratch = malloc(bytes * (size_t)n_threads);
   sum_x = malloc(per_piece * (n_dim ? n_dim : 1) * sizeof(double));
   sums = malloc(per_piece * sizeof *sums);
+  room = malloc(per_piece * FMC_TILE * sizeof(double));
   tree = fmc_tile_tree_new(n_dim);
-  if (!scratch || !sum_x || !sums || !tree ||
+  if (!scratch || !sum_x || !sums || !room || !tree ||
       (job->target && !density_for(job->target, job->single_precision, &target, &owned_target)) ||
       (job->proposal && !density_for(job->proposal, job->single_precision, &proposal, &owned_proposal))) {
-    status = out_of_memory(context, bytes * (size_t)n_threads + per_piece * n_dim * sizeof(double));
+    status = out_of_memory(context, bytes * (size_t)n_threads + per_piece * (n_dim + FMC_TILE) * sizeof(double));
     goto done;
   }
   for (size_t i = 0; i < per_piece; i++)
     sums[i].sum_x = sum_x + i * n_dim;
   for (size_t piece = 0; piece < n_tiles; piece += per_piece) {
+    size_t first = piece * FMC_TILE, n = smaller(per_piece * FMC_TILE, job->n - first);
+    size_t n_here = smaller(per_piece, n_tiles - piece);
+    double *computed = job->log_weights ? job->log_weights + first : room;
+    const double *log_weights = job->given_log_weights ? job->given_log_weights + first : computed;
     if (piece > 0 && context->interrupted()) {
       status = interrupted(context);
       goto done;
     }
-    size_t n = smaller(per_piece, n_tiles - piece);
+    if (!job->given_log_weights)
+      status = weigh(job, &target, &proposal, first, n, computed, scratch, bytes, n_threads, context);
+    else if (job->log_weights)
+      memcpy(computed, log_weights, n * sizeof(double));
+    if (status != FMC_OK)
+      goto done;
 #ifdef _OPENMP
-#pragma omp parallel for num_threads(n_threads) schedule(static) if (n_threads > 1)
+#pragma omp parallel for num_threads(n_threads) schedule(static) if (n_threads > 1 && n_here > 1)
 #endif
-    for (size_t i = 0; i < n; i++)
-      one_tile(kernels, job, &target, &proposal, piece + i, scratch + bytes * (size_t)omp_get_thread_num(), &sums[i]);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n_here; i++)
+      kernels->tile_sums(job, first + i * FMC_TILE, smaller(FMC_TILE, n - i * FMC_TILE), log_weights + i * FMC_TILE,
+                         &sums[i], scratch + bytes * (size_t)omp_get_thread_num());
+    for (size_t i = 0; i < n_here; i++)
       fmc_tile_tree_push(tree, &sums[i]);
   }
   fmc_tile_tree_total(tree, job->sums);
 done:
   fmc_tile_tree_free(tree);
+  free(room);
   free(sums);
   free(sum_x);
   free(owned_proposal);

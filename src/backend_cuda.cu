@@ -1,8 +1,9 @@
 /* The CUDA backend.
  *
- * A call's rows go through the GPU in chunks: while one chunk is computed, the next is staged into pinned memory and the last
- * is taken back. So device memory is bounded whatever the matrix, and rows never depend on their chunk. Two slots, each with
- * a stream, pinned memory and device memory, are kept from call to call. */
+ * A call's rows go through the GPU in chunks: while one chunk is computed, the next is staged into pinned memory and
+ * the last is taken back. So device memory is bounded whatever the matrix, and rows never depend on their chunk. Two
+ * slots, each with a stream, pinned memory and device memory, are kept from call to call. */
+#include <cuda_pipeline.h>
 #include <cuda_runtime.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +19,24 @@
 #include "core/normal_table.h"
 
 #define FMC_NORMAL_ROWS ((int)(sizeof(fmc_normal_table) / sizeof(fmc_normal_table[0])))
-#define FMC_DIM_GROUP 8 /* dims whose sums one block of threads keeps in registers */
+#define FMC_DIM_GROUP 8     /* dims whose sums one block of threads keeps in registers */
+#define FMC_FEW_DIMS 16     /* dims of a proposal that one thread keeps in registers */
+#define FMC_FEW_THREADS 128 /* threads of a block that does so */
+
+/* Copies the normals' table to shared memory, where a look-up is one 16-byte load; all threads of the block take part.
+ */
+static __device__ void load_normal_table(float4 *table) {
+  for (int i = threadIdx.y * blockDim.x + threadIdx.x; i < FMC_NORMAL_ROWS; i += blockDim.x * blockDim.y) {
+    const float *row = fmc_normal_table[i];
+    table[i] = make_float4(row[0], row[1], row[2], row[3]);
+  }
+  __syncthreads();
+}
+
+static __device__ float normal_from(const float4 *table, uint32_t word) {
+  float4 c = table[fmc_normal_row(word)];
+  return fmc_normal_cubic(word, c.x, c.y, c.z, c.w);
+}
 
 /* The largest of a block's values, for every thread. */
 static __device__ double block_max(double value, double *shared) {
@@ -75,10 +93,10 @@ typedef struct {
 
 /* Kept between calls. CUDA does not survive a fork, so the process is remembered with it. */
 static struct {
-  pid_t process;        /* that used CUDA first; 0 before */
-  int n_devices;        /* -1 until asked */
-  char why[256];        /* there are none */
-  int device, n_sms;    /* that the slots belong to; -1: no slots */
+  pid_t process;     /* that used CUDA first; 0 before */
+  int n_devices;     /* -1 until asked */
+  char why[256];     /* there are none */
+  int device, n_sms; /* that the slots belong to; -1: no slots */
   fmc_slot slot[N_SLOTS];
   char *parameters; /* device memory for what all chunks share */
   size_t parameter_bytes;
@@ -244,60 +262,62 @@ static cudaError_t allocate_pinned(void **memory, size_t bytes) {
   return cudaHostAlloc(memory, bytes, cudaHostAllocDefault);
 }
 
-/* Allocates; where memory has run out, gives back what is kept and what R no longer needs, and tries once more. */
 static fmc_status allocate(cudaError_t (*how)(void **, size_t), char **memory, size_t bytes, fmc_context *context) {
   void *got = NULL;
   cudaError_t error = how(&got, bytes);
-  if (error == cudaErrorMemoryAllocation) {
-    cudaGetLastError();
-    context->reclaim();
-    error = how(&got, bytes);
-  }
+  *memory = (char *)got;
   if (error == cudaErrorMemoryAllocation) {
     cudaGetLastError();
     context->bytes = bytes;
-    snprintf(context->message, sizeof context->message, "cannot allocate %.0f bytes (%.3f GB) of %s memory", (double)bytes,
-             (double)bytes / 1e9, how == allocate_device ? "GPU" : "pinned host");
+    snprintf(context->message, sizeof context->message, "cannot allocate %.0f bytes (%.3f GB) of %s memory",
+             (double)bytes, (double)bytes / 1e9, how == allocate_device ? "GPU" : "pinned host");
     return FMC_ERROR_MEMORY;
   }
-  if (error != cudaSuccess)
-    return failed(context, error, "memory allocation");
-  *memory = (char *)got;
-  return FMC_OK;
+  return error == cudaSuccess ? FMC_OK : failed(context, error, "memory allocation");
 }
 
-/* Room in a slot; what it held is gone. */
-static fmc_status reserve_slot(fmc_slot *slot, size_t pinned_bytes, size_t device_bytes, fmc_context *context) {
+/* Makes a buffer at least this large; what it held is gone. */
+static fmc_status grow(cudaError_t (*how)(void **, size_t), char **memory, size_t *has, size_t bytes,
+                       fmc_context *context) {
+  if (bytes <= *has)
+    return FMC_OK;
+  if (how == allocate_device)
+    cudaFree(*memory);
+  else
+    cudaFreeHost(*memory);
+  *memory = NULL;
+  *has = 0;
+  fmc_status status = allocate(how, memory, bytes, context);
+  if (status == FMC_OK)
+    *has = bytes;
+  return status;
+}
+
+/* What a call needs: slots for its chunks and room for its parameters. */
+typedef struct {
+  size_t n_slots, pinned_bytes, device_bytes, parameter_bytes;
+} fmc_needs;
+
+static fmc_status try_reserve(const fmc_needs *needs, fmc_context *context) {
   fmc_status status = FMC_OK;
-  if (pinned_bytes > slot->pinned_bytes) {
-    cudaFreeHost(slot->pinned);
-    slot->pinned = NULL;
-    slot->pinned_bytes = 0;
-    TRY_STATUS(allocate(allocate_pinned, &slot->pinned, pinned_bytes, context));
-    slot->pinned_bytes = pinned_bytes;
-  }
-  if (device_bytes > slot->device_bytes) {
-    cudaFree(slot->device);
-    slot->device = NULL;
-    slot->device_bytes = 0;
-    TRY_STATUS(allocate(allocate_device, &slot->device, device_bytes, context));
-    slot->device_bytes = device_bytes;
+  TRY_STATUS(grow(allocate_device, &kept.parameters, &kept.parameter_bytes, needs->parameter_bytes, context));
+  for (size_t s = 0; s < needs->n_slots; s++) {
+    fmc_slot *slot = &kept.slot[s];
+    TRY_STATUS(grow(allocate_pinned, &slot->pinned, &slot->pinned_bytes, needs->pinned_bytes, context));
+    TRY_STATUS(grow(allocate_device, &slot->device, &slot->device_bytes, needs->device_bytes, context));
   }
 done:
   return status;
 }
 
-static fmc_status reserve_parameters(size_t bytes, fmc_context *context) {
-  fmc_status status = FMC_OK;
-  if (bytes > kept.parameter_bytes) {
-    cudaFree(kept.parameters);
-    kept.parameters = NULL;
-    kept.parameter_bytes = 0;
-    TRY_STATUS(allocate(allocate_device, &kept.parameters, bytes, context));
-    kept.parameter_bytes = bytes;
-  }
-done:
-  return status;
+/* Where memory has run out, gives back all that is kept and what R no longer needs, and tries once more. */
+static fmc_status reserve(const fmc_needs *needs, fmc_context *context) {
+  fmc_status status = try_reserve(needs, context);
+  if (status != FMC_ERROR_MEMORY)
+    return status;
+  release_memory();
+  context->reclaim();
+  return try_reserve(needs, context);
 }
 
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }

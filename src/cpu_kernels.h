@@ -6,10 +6,10 @@
 
 typedef struct {
   const char *level;
-  /* One step of chains first .. first + n - 1, n at most FMC_STRIP. `target` is in the job's precision: a fmc_density_f64
-   * or a fmc_density_f32. */
+  /* One step of chains first .. first + n - 1, n at most FMC_STRIP. `target` is in the job's precision: a
+   * fmc_density_f64 or a fmc_density_f32. */
   void (*mh_strip)(const fmc_mh_step_job *job, const void *target, size_t first, size_t n, void *scratch);
-  /* Log weights of samples first .. first + n - 1, n at most FMC_TILE, into log_weights[0 .. n - 1]. */
+  /* Log weights of samples first .. first + n - 1, into log_weights[0 .. n - 1]. */
   void (*log_weights)(const fmc_is_job *job, const void *target, const void *proposal, size_t first, size_t n,
                       double *log_weights, void *scratch);
   /* Sums of the tile of samples first .. first + n - 1 into *out, whose sum_x has n_dim entries. */

@@ -133,7 +133,8 @@ static int math(const char *name, int single_precision, const double *x, size_t 
   static const struct {
     const char *name;
     void (*apply)(int, const double *, size_t, double *);
-  } functions[] = {{"log", math_log}, {"exp", math_exp}, {"log1p", math_log1p}, {"expm1", math_expm1}, {"log1pexp", math_log1pexp}};
+  } functions[] = {
+      {"log", math_log}, {"exp", math_exp}, {"log1p", math_log1p}, {"expm1", math_expm1}, {"log1pexp", math_log1pexp}};
   for (size_t k = 0; k < sizeof functions / sizeof *functions; k++)
     if (!strcmp(functions[k].name, name)) {
       functions[k].apply(single_precision, x, n, out);

@@ -1,8 +1,9 @@
 /* Noise for a strip of chains: what core/philox.h and core/normal.h say, in the shape that processors like.
  *
- * Compilers turn neither a 32 x 32 -> 64 bit product nor a table look-up into good vector code, so both are said outright:
- * a chain's words travel in 64-bit lanes, where the product is one instruction, and a normal's table row is copied whole
- * before the cubic is evaluated. Same bits as fmc_words_for() and fmc_normal(), for every build; the tests compare them. */
+ * Compilers turn neither a 32 x 32 -> 64 bit product nor a table look-up into good vector code, so both are said
+ * outright: a chain's words travel in 64-bit lanes, where the product is one instruction, and a normal's table row is
+ * copied whole before the cubic is evaluated. Same bits as fmc_words_for() and fmc_normal(), for every build; the tests
+ * compare them. */
 #ifndef FUSEDMC_CPU_NOISE_H
 #define FUSEDMC_CPU_NOISE_H
 

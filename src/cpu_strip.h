@@ -1,7 +1,7 @@
 /* A strip of chains or samples on the CPU. Template over REAL.
  *
- * A strip's columns are gathered into scratch first: R's columns lie n_chains apart, and many of them would fight for the
- * same few cache sets. */
+ * A strip's columns are gathered into scratch first: R's columns lie n_chains apart, and many of them would fight for
+ * the same few cache sets. */
 
 /* Columns of a strip, converted. A strip that is not full is filled up with its last row. */
 static inline void T(gather)(const double *matrix, size_t n_rows, size_t n_dim, size_t first, size_t n, REAL *strip) {

@@ -1,4 +1,5 @@
-/* What a call does on the GPU: parameters up, chunks through the two slots. Template over REAL; read by backend_cuda.cu. */
+/* What a call does on the GPU: parameters up, chunks through the two slots. Template over REAL; read by
+ * backend_cuda.cu. */
 
 #define IS_SINGLE (sizeof(REAL) == sizeof(float))
 
@@ -55,8 +56,8 @@ static T(mh_layout) T(lay_out_mh)(const fmc_mh_step_job *job, size_t n) {
   return at;
 }
 
-static fmc_status T(start_mh_chunk)(const fmc_mh_step_job *job, T(mh_args) args, size_t first, size_t n, fmc_slot *slot,
-                                    fmc_context *context) {
+static fmc_status T(start_mh_chunk)(const fmc_mh_step_job *job, T(mh_args) args, const T(mh_constants) * constants,
+                                    size_t first, size_t n, fmc_slot *slot, fmc_context *context) {
   fmc_status status = FMC_OK;
   T(mh_layout) at = T(lay_out_mh)(job, n);
   int n_threads = context->n_threads;
@@ -76,9 +77,10 @@ static fmc_status T(start_mh_chunk)(const fmc_mh_step_job *job, T(mh_args) args,
   args.accepted = (int *)(slot->device + at.accepted);
   args.scratch = (REAL *)(slot->device + at.scratch);
   TRY(cudaMemcpyAsync(slot->device, slot->pinned, at.up, cudaMemcpyHostToDevice, slot->stream));
-  T(launch_mh_step)(&args, kept.n_sms, slot->stream);
+  T(launch_mh_step)(&args, constants, kept.n_sms, slot->stream);
   TRY(cudaGetLastError());
-  TRY(cudaMemcpyAsync(slot->pinned + at.up, slot->device + at.up, at.down - at.up, cudaMemcpyDeviceToHost, slot->stream));
+  TRY(cudaMemcpyAsync(slot->pinned + at.up, slot->device + at.up, at.down - at.up, cudaMemcpyDeviceToHost,
+                      slot->stream));
 done:
   return status;
 }
@@ -88,12 +90,21 @@ static fmc_status T(finish_mh_chunk)(const fmc_mh_step_job *job, size_t first, s
   fmc_status status = FMC_OK;
   T(mh_layout) at = T(lay_out_mh)(job, n);
   TRY(cudaStreamSynchronize(slot->stream));
-  fmc_stage_out(slot->pinned + at.x_new, job->x_new, job->n_chains, job->n_dim, first, n, IS_SINGLE, context->n_threads);
+  fmc_stage_out(slot->pinned + at.x_new, job->x_new, job->n_chains, job->n_dim, first, n, IS_SINGLE,
+                context->n_threads);
   fmc_stage_out(slot->pinned + at.log_density, job->log_density, job->n_chains, 1, first, n, IS_SINGLE, 1);
   fmc_stage_out(slot->pinned + at.log_alpha, job->log_alpha, job->n_chains, 1, first, n, IS_SINGLE, 1);
   memcpy(job->accepted + first, slot->pinned + at.accepted, n * sizeof(int));
 done:
   return status;
+}
+
+static void T(set_constants)(const fmc_mh_step_job *job, T(mh_constants) * constants) {
+  size_t n_dim = smaller(job->n_dim, FMC_FEW_DIMS);
+  T(convert)(constants->mean, job->target->mean, n_dim);
+  T(convert)(constants->inv_sd, job->target->inv_sd, n_dim);
+  T(convert)(constants->step_size, job->step_size, n_dim);
+  constants->log_const = (REAL)job->target->log_const[0];
 }
 
 static fmc_status T(mh_step)(const fmc_mh_step_job *job, fmc_context *context) {
@@ -104,20 +115,21 @@ static fmc_status T(mh_step)(const fmc_mh_step_job *job, fmc_context *context) {
   size_t per_chunk = smaller(job->n_chains, rows_per_chunk(job->n_chains, bytes_per_row, 32));
   size_t n_chunks = (job->n_chains + per_chunk - 1) / per_chunk;
   T(mh_layout) at = T(lay_out_mh)(job, per_chunk);
+  fmc_needs needs = {smaller(n_chunks, N_SLOTS), at.down, at.all, n_numbers * sizeof(REAL)};
   T(mh_args) args;
+  T(mh_constants) constants;
   REAL *host = NULL, *host_end, *device;
 
   memset(&args, 0, sizeof args);
   host = (REAL *)malloc(n_numbers * sizeof(REAL));
   if (!host) {
     context->bytes = n_numbers * sizeof(REAL);
-    snprintf(context->message, sizeof context->message, "cannot allocate %.0f bytes of host memory", (double)context->bytes);
+    snprintf(context->message, sizeof context->message, "cannot allocate %.0f bytes of host memory",
+             (double)context->bytes);
     status = FMC_ERROR_MEMORY;
     goto done;
   }
-  TRY_STATUS(reserve_parameters(n_numbers * sizeof(REAL), context));
-  for (size_t s = 0; s < N_SLOTS && s < n_chunks; s++)
-    TRY_STATUS(reserve_slot(&kept.slot[s], at.down, at.all, context));
+  TRY_STATUS(reserve(&needs, context));
   host_end = host;
   device = (REAL *)kept.parameters;
   args.target = T(place_density)(job->target, &host_end, &device);
@@ -127,6 +139,7 @@ static fmc_status T(mh_step)(const fmc_mh_step_job *job, fmc_context *context) {
   args.cholesky = job->cholesky;
   args.seed = job->seed;
   args.step = job->step;
+  T(set_constants)(job, &constants);
   TRY_STATUS(T(send_parameters)(host, n_numbers, context));
 
   for (size_t chunk = 0; chunk < n_chunks + N_SLOTS; chunk++) {
@@ -139,7 +152,8 @@ static fmc_status T(mh_step)(const fmc_mh_step_job *job, fmc_context *context) {
       size_t first = chunk * per_chunk;
       if (chunk > 0 && chunk % 8 == 0 && context->interrupted())
         TRY_STATUS(interrupted(context));
-      TRY_STATUS(T(start_mh_chunk)(job, args, first, smaller(per_chunk, job->n_chains - first), slot, context));
+      TRY_STATUS(
+          T(start_mh_chunk)(job, args, &constants, first, smaller(per_chunk, job->n_chains - first), slot, context));
     }
   }
 done:
@@ -204,8 +218,8 @@ static fmc_status T(finish_is_chunk)(const fmc_is_job *job, size_t first, size_t
   double *tiles = (double *)(slot->pinned + at.tiles);
   TRY(cudaStreamSynchronize(slot->stream));
   if (job->log_weights)
-    fmc_stage_out(slot->pinned + (job->given_log_weights ? at.given : at.log_weights), job->log_weights, job->n, 1, first, n,
-                  0, context->n_threads);
+    fmc_stage_out(slot->pinned + (job->given_log_weights ? at.given : at.log_weights), job->log_weights, job->n, 1,
+                  first, n, 0, context->n_threads);
   for (size_t t = 0; t < n_tiles; t++, tiles += row) {
     fmc_weighted_sums sums = {tiles[0], tiles[1], tiles[2], (size_t)tiles[3], tiles + 4};
     fmc_tile_tree_push(tree, &sums);
@@ -222,6 +236,7 @@ static fmc_status T(is_weights)(const fmc_is_job *job, fmc_context *context) {
   size_t per_chunk = smaller(job->n, rows_per_chunk(job->n, bytes_per_row, FMC_TILE));
   size_t n_chunks = (job->n + per_chunk - 1) / per_chunk;
   T(is_layout) at = T(lay_out_is)(job, per_chunk);
+  fmc_needs needs = {smaller(n_chunks, N_SLOTS), at.down, at.down, n_numbers * sizeof(REAL)};
   T(log_weights_args) densities;
   fmc_tile_tree *tree = fmc_tile_tree_new(n_dim);
   REAL *host = (REAL *)malloc((n_numbers ? n_numbers : 1) * sizeof(REAL)), *host_end = host, *device;
@@ -233,10 +248,8 @@ static fmc_status T(is_weights)(const fmc_is_job *job, fmc_context *context) {
     status = FMC_ERROR_MEMORY;
     goto done;
   }
-  for (size_t s = 0; s < N_SLOTS && s < n_chunks; s++)
-    TRY_STATUS(reserve_slot(&kept.slot[s], at.down, at.down, context));
+  TRY_STATUS(reserve(&needs, context));
   if (!job->given_log_weights) {
-    TRY_STATUS(reserve_parameters(n_numbers * sizeof(REAL), context));
     device = (REAL *)kept.parameters;
     densities.target = T(place_density)(job->target, &host_end, &device);
     densities.proposal = T(place_density)(job->proposal, &host_end, &device);

@@ -15,8 +15,8 @@ typedef struct {
   int *accepted;
 } T(mh_args);
 
-/* Sums of squares of one component at x_new and x, by all threads of a block: each takes some lanes of its chain, and the
- * lanes' tree runs in shared memory, lanes[2][n_lanes][blockDim.x]. */
+/* Sums of squares of one component at x_new and x, by all threads of a block: each takes some lanes of its chain, and
+ * the lanes' tree runs in shared memory, lanes[2][n_lanes][blockDim.x]. */
 static __device__ void T(block_squares)(const T(mh_args) & a, size_t component, size_t chain, bool live, size_t n_lanes,
                                         REAL *lanes, REAL *squares_new, REAL *squares_old) {
   const REAL *mean = a.target.mean + component * a.n_dim, *inv_sd = a.target.inv_sd + component * a.n_dim;
@@ -53,7 +53,7 @@ static __device__ REAL T(move_by_factor)(const T(mh_args) & a, size_t d, size_t 
 }
 
 /* Proposals, or with a Cholesky factor the noise, of this thread's lanes. */
-static __device__ void T(propose_lanes)(const T(mh_args) & a, size_t chain, size_t n_lanes, const float (*table)[4]) {
+static __device__ void T(propose_lanes)(const T(mh_args) & a, size_t chain, size_t n_lanes, const float4 *table) {
   for (size_t lane = threadIdx.y; lane < n_lanes; lane += blockDim.y)
     for (size_t block = lane; block * FMC_BLOCK < a.n_dim; block += n_lanes) {
       fmc_words w = {0, 0, 0, 0};
@@ -65,7 +65,7 @@ static __device__ void T(propose_lanes)(const T(mh_args) & a, size_t chain, size
         size_t d = block * FMC_BLOCK + j, at = d * a.n_chains + chain;
         if (d >= a.n_dim)
           break;
-        REAL z = a.noise ? a.noise[at] : (REAL)fmc_normal(word[j], table);
+        REAL z = a.noise ? a.noise[at] : (REAL)normal_from(table, word[j]);
         if (a.cholesky)
           a.scratch[at] = z;
         else
@@ -74,18 +74,26 @@ static __device__ void T(propose_lanes)(const T(mh_args) & a, size_t chain, size
     }
 }
 
+/* Decides for a chain and writes down all but its state. */
+static __device__ int T(decide)(const T(mh_args) & a, size_t chain, REAL log_old, REAL log_new) {
+  REAL log_u = a.u ? T(fmc_log_given_uniform)(a.u[chain]) : T(fmc_log_uniform)(a.seed, a.step, a.first_chain + chain);
+  int decided = T(fmc_accept)(log_old, log_new, log_u);
+  a.accepted[chain] = decided;
+  a.log_alpha[chain] = log_new - log_old;
+  a.log_density[chain] = decided == FMC_ACCEPTED ? log_new : log_old;
+  return decided;
+}
+
 /* A block of blockDim.x chains by blockDim.y threads a chain. 512 threads at most, so that two blocks fit an SM. */
 static __global__ void __launch_bounds__(512, 2) T(mh_step_kernel)(T(mh_args) a) {
-  extern __shared__ double shared[];
-  float(*table)[4] = (float(*)[4])shared;
-  REAL *lanes = (REAL *)(shared + sizeof(fmc_normal_table) / sizeof(double));
+  extern __shared__ float4 shared[]; /* the normals' table, then the lanes */
+  float4 *table = shared;
+  REAL *lanes = (REAL *)(table + FMC_NORMAL_ROWS);
   __shared__ int code[32];
   size_t n_lanes = fmc_n_lanes(a.n_dim);
 
   if (!a.noise)
-    for (int i = threadIdx.y * blockDim.x + threadIdx.x; i < 4 * FMC_NORMAL_ROWS; i += blockDim.x * blockDim.y)
-      table[i / 4][i % 4] = fmc_normal_table[i / 4][i % 4];
-  __syncthreads();
+    load_normal_table(table);
 
   for (size_t first = (size_t)blockIdx.x * blockDim.x; first < a.n_chains; first += (size_t)gridDim.x * blockDim.x) {
     size_t chain = first + threadIdx.x;
@@ -122,13 +130,7 @@ static __global__ void __launch_bounds__(512, 2) T(mh_step_kernel)(T(mh_args) a)
         log_new += R_LOG(scaled_new);
         log_old += R_LOG(scaled_old);
       }
-      REAL log_u = a.u ? T(fmc_log_given_uniform)(a.u[chain])
-                       : T(fmc_log_uniform)(a.seed, a.step, a.first_chain + chain);
-      int decided = T(fmc_accept)(log_old, log_new, log_u);
-      code[threadIdx.x] = decided;
-      a.accepted[chain] = decided;
-      a.log_alpha[chain] = log_new - log_old;
-      a.log_density[chain] = decided == FMC_ACCEPTED ? log_new : log_old;
+      code[threadIdx.x] = T(decide)(a, chain, log_old, log_new);
     }
     __syncthreads();
     if (live && code[threadIdx.x] != FMC_ACCEPTED)
@@ -139,16 +141,124 @@ static __global__ void __launch_bounds__(512, 2) T(mh_step_kernel)(T(mh_args) a)
   }
 }
 
-static void T(launch_mh_step)(const T(mh_args) * args, int n_sms, cudaStream_t stream) {
+static void T(launch_mh_step_by_blocks)(const T(mh_args) * args, int n_sms, cudaStream_t stream) {
   size_t n_lanes = fmc_n_lanes(args->n_dim), width = 32, height = n_lanes;
   while (width > 1 && (width / 2 >= args->n_chains || 2 * n_lanes * width * sizeof(REAL) > 32768))
     width /= 2;
   while (height * width > 512 || height > 64)
     height /= 2;
-  size_t shared = sizeof(fmc_normal_table) + 2 * n_lanes * width * sizeof(REAL);
+  size_t shared = FMC_NORMAL_ROWS * sizeof(float4) + 2 * n_lanes * width * sizeof(REAL);
   size_t n_groups = (args->n_chains + width - 1) / width, most = (size_t)n_sms * (2048 / (width * height));
   dim3 block((unsigned)width, (unsigned)height), grid((unsigned)(n_groups < most ? n_groups : most));
   T(mh_step_kernel)<<<grid, block, shared, stream>>>(*args);
+}
+
+/* Sum of lanes held in registers, as the tree of neighbours. */
+template <int LANES> static __device__ __forceinline__ REAL T(tree_of_lanes)(REAL *sum) {
+#pragma unroll
+  for (int stride = 1; stride < LANES; stride *= 2)
+#pragma unroll
+    for (int lane = 0; lane < LANES; lane += 2 * stride)
+      sum[lane] = sum[lane] + sum[lane + stride];
+  return sum[0];
+}
+
+/* What the kernel below needs of target and step, passed by value: constant memory feeds the arithmetic directly. */
+typedef struct {
+  REAL mean[FMC_FEW_DIMS], inv_sd[FMC_FEW_DIMS], step_size[FMC_FEW_DIMS], log_const;
+} T(mh_constants);
+
+/* Starts the copy of a chain's state into shared memory. Each thread reads what it copied itself: no barrier is needed.
+ */
+template <int LANES>
+static __device__ __forceinline__ void T(fetch)(const T(mh_args) & a, size_t chain, int n_dim,
+                                                REAL (*to)[FMC_FEW_THREADS]) {
+  if (chain < a.n_chains) {
+    const REAL *from = a.x + chain;
+#pragma unroll
+    for (int d = 0; d < LANES * FMC_BLOCK; d++, from += a.n_chains)
+      if (d < n_dim)
+        __pipeline_memcpy_async(&to[d][threadIdx.x], from, sizeof(REAL));
+  }
+  __pipeline_commit();
+}
+
+/* The common case, bound by memory: few dims, one normal, noise from the generator. A thread per chain computes one
+ * chain while its next one's state is on the way. LANES: fmc_n_lanes(n_dim). FULL: n_dim is LANES blocks exactly. Four
+ * blocks an SM: more would take registers that the arithmetic needs. */
+template <int LANES, bool FULL>
+static __global__ void __launch_bounds__(FMC_FEW_THREADS, 4)
+    T(mh_step_few_dims_kernel)(T(mh_args) a, T(mh_constants) c) {
+  __shared__ float4 table[FMC_NORMAL_ROWS];
+  __shared__ REAL state[2][LANES * FMC_BLOCK][FMC_FEW_THREADS];
+  const int n_dim = FULL ? LANES * FMC_BLOCK : (int)a.n_dim;
+  const size_t stride = (size_t)gridDim.x * FMC_FEW_THREADS;
+  size_t chain = (size_t)blockIdx.x * FMC_FEW_THREADS + threadIdx.x;
+
+  T(fetch)<LANES>(a, chain, n_dim, state[0]);
+  load_normal_table(table);
+  for (int now = 0; chain < a.n_chains; chain += stride, now = 1 - now) {
+    T(fetch)<LANES>(a, chain + stride, n_dim, state[1 - now]);
+    __pipeline_wait_prior(1);
+    REAL proposal[LANES * FMC_BLOCK], sum_new[LANES], sum_old[LANES];
+#pragma unroll
+    for (int lane = 0; lane < LANES; lane++) {
+      fmc_words w = fmc_words_for(a.seed, FMC_PURPOSE_NOISE, a.step, (uint32_t)lane, a.first_chain + chain);
+      uint32_t word[FMC_BLOCK] = {w.w0, w.w1, w.w2, w.w3};
+      sum_new[lane] = sum_old[lane] = 0;
+#pragma unroll
+      for (int j = 0; j < FMC_BLOCK; j++) {
+        int d = lane * FMC_BLOCK + j;
+        if (d < n_dim) {
+          REAL x = state[now][d][threadIdx.x];
+          proposal[d] = T(fmc_propose)(x, c.step_size[d], (REAL)normal_from(table, word[j]));
+          sum_new[lane] = T(fmc_square_add)(sum_new[lane], proposal[d], c.mean[d], c.inv_sd[d]);
+          sum_old[lane] = T(fmc_square_add)(sum_old[lane], x, c.mean[d], c.inv_sd[d]);
+        }
+      }
+    }
+    REAL log_new = T(fmc_log_component)(c.log_const, T(tree_of_lanes) < LANES > (sum_new));
+    REAL log_old = T(fmc_log_component)(c.log_const, T(tree_of_lanes) < LANES > (sum_old));
+    bool accepted = T(decide)(a, chain, log_old, log_new) == FMC_ACCEPTED;
+    REAL *to = a.x_new + chain;
+#pragma unroll
+    for (int d = 0; d < LANES * FMC_BLOCK; d++, to += a.n_chains)
+      if (d < n_dim)
+        __stcs(to, accepted ? proposal[d] : state[now][d][threadIdx.x]);
+  }
+}
+
+template <int LANES>
+static void T(launch_mh_step_few_dims)(const T(mh_args) * args, const T(mh_constants) * constants, int n_sms,
+                                       cudaStream_t stream) {
+  size_t n_blocks = (args->n_chains + FMC_FEW_THREADS - 1) / FMC_FEW_THREADS, most = (size_t)n_sms * 4;
+  unsigned grid = (unsigned)(n_blocks < most ? n_blocks : most);
+  if (args->n_dim == LANES * FMC_BLOCK)
+    T(mh_step_few_dims_kernel)<LANES, true><<<grid, FMC_FEW_THREADS, 0, stream>>>(*args, *constants);
+  else
+    T(mh_step_few_dims_kernel)<LANES, false><<<grid, FMC_FEW_THREADS, 0, stream>>>(*args, *constants);
+}
+
+static int T(has_few_dims)(const T(mh_args) * args) {
+  return args->n_dim <= FMC_FEW_DIMS && args->target.n_components == 1 && !args->cholesky && !args->noise;
+}
+
+/* `constants` count only where T(has_few_dims). */
+static void T(launch_mh_step)(const T(mh_args) * args, const T(mh_constants) * constants, int n_sms,
+                              cudaStream_t stream) {
+  switch (T(has_few_dims)(args) ? fmc_n_lanes(args->n_dim) : 0) {
+  case 1:
+    T(launch_mh_step_few_dims)<1>(args, constants, n_sms, stream);
+    break;
+  case 2:
+    T(launch_mh_step_few_dims)<2>(args, constants, n_sms, stream);
+    break;
+  case 4:
+    T(launch_mh_step_few_dims)<4>(args, constants, n_sms, stream);
+    break;
+  default:
+    T(launch_mh_step_by_blocks)(args, n_sms, stream);
+  }
 }
 
 typedef struct {
@@ -174,12 +284,7 @@ template <int LANES> static __device__ REAL T(log_density_in_registers)(const T(
           sum[lane] = T(fmc_square_add)(sum[lane], x[d], mean[d], inv_sd[d]);
       }
     }
-#pragma unroll
-    for (int stride = 1; stride < LANES; stride *= 2)
-#pragma unroll
-      for (int lane = 0; lane < LANES; lane += 2 * stride)
-        sum[lane] = sum[lane] + sum[lane + stride];
-    REAL term = T(fmc_log_component)(density.log_const[k], sum[0]);
+    REAL term = T(fmc_log_component)(density.log_const[k], T(tree_of_lanes) < LANES > (sum));
     if (k == 0)
       log_density = term;
     else
@@ -202,8 +307,8 @@ template <int LANES> static __global__ void __launch_bounds__(128) T(log_weights
 #pragma unroll
     for (int d = 0; d < LANES * FMC_BLOCK; d++)
       x[d] = d < a.n_dim ? a.x[d * a.n + i] : (REAL)0;
-    log_p = T(log_density_in_registers)<LANES ? LANES : 1>(a.target, x);
-    log_q = T(log_density_in_registers)<LANES ? LANES : 1>(a.proposal, x);
+    log_p = T(log_density_in_registers) < LANES ? LANES : 1 > (a.target, x);
+    log_q = T(log_density_in_registers) < LANES ? LANES : 1 > (a.proposal, x);
   }
   a.log_weights[i] = log_p - log_q;
 }

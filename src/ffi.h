@@ -30,7 +30,8 @@ void ffi_remember_process(void);
 /* A value that R turns into a classed error: list(status, message) of class fusedmc_failure. */
 SEXP ffi_failure(fmc_status status, const fmc_context *context);
 
-/* From list(weights, means, sds): n_components that sum to 1, and matrices n_components x n_dim. Memory is R's, until the call ends. */
+/* From list(weights, means, sds): n_components that sum to 1, and matrices n_components x n_dim. Memory is R's, until
+ * the call ends. */
 void ffi_mixture(SEXP density, size_t n_dim, fmc_mixture *mixture);
 
 /* A named list; values are protected by the caller. */

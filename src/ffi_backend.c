@@ -3,10 +3,11 @@
 
 SEXP ffi_cuda_n_devices(void) {
   char why[256] = "";
-  SEXP values[] = {PROTECT(Rf_ScalarInteger(fmc_cuda_n_devices(why, sizeof why))), PROTECT(Rf_mkString(why))};
-  static const char *const names[] = {"n", "why"};
-  SEXP list = ffi_list(2, names, values);
-  UNPROTECT(2);
+  SEXP n = PROTECT(Rf_ScalarInteger(fmc_cuda_n_devices(why, sizeof why)));
+  SEXP values[] = {n, PROTECT(Rf_mkString(why)), PROTECT(Rf_ScalarInteger(ffi_default_threads()))};
+  static const char *const names[] = {"n", "why", "threads"};
+  SEXP list = ffi_list(3, names, values);
+  UNPROTECT(3);
   return list;
 }
 

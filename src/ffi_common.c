@@ -38,7 +38,7 @@ void ffi_context(SEXP run, fmc_context *context) {
   context->device = Rf_asInteger(VECTOR_ELT(run, 1));
   context->n_threads = ffi_default_threads();
   int wanted = Rf_asInteger(VECTOR_ELT(run, 2));
-  if (wanted != NA_INTEGER && context->n_threads > 1)
+  if (wanted != NA_INTEGER && wanted < context->n_threads)
     context->n_threads = wanted;
   context->interrupted = interrupted;
   context->reclaim = R_gc;

@@ -31,8 +31,8 @@ static double ess_of(const fmc_weighted_sums *sums, double n) {
   return ess < 1 ? 1 : ess > n ? n : ess;
 }
 
-/* samples: matrix or NULL; target, proposal: list(weights, means, sds), or NULL where log_weights are given; keep: whether
- * log weights and weights are wanted. All checked in R; there is at least one sample. */
+/* samples: matrix or NULL; target, proposal: list(weights, means, sds), or NULL where log_weights are given; keep:
+ * whether log weights and weights are wanted. All checked in R; there is at least one sample. */
 SEXP ffi_is_weights(SEXP samples, SEXP target, SEXP proposal, SEXP log_weights, SEXP keep, SEXP single, SEXP run) {
   int from_densities = Rf_isNull(log_weights), has_samples = !Rf_isNull(samples), kept = Rf_asLogical(keep);
   size_t n_dim = has_samples ? (size_t)Rf_ncols(samples) : 0;

@@ -12,8 +12,8 @@ static const double *factor_rows(const double *factor, size_t n_dim) {
   return rows;
 }
 
-/* Turns the kernel's codes into logicals; returns list(count of starts that are not finite, the first of their rows, count
- * of proposals that are not finite, the first of their chains). Rows and chains count from 1. */
+/* Turns the kernel's codes into logicals; returns list(count of starts that are not finite, the first of their rows,
+ * count of proposals that are not finite, the first of their chains). Rows and chains count from 1. */
 static SEXP read_codes(int *accepted, size_t n_chains) {
   double n_start = 0, n_proposal = 0, first_proposal = NA_REAL, rows[N_NAMED];
   int n_rows = 0;
@@ -40,8 +40,8 @@ static SEXP read_codes(int *accepted, size_t n_chains) {
   return list;
 }
 
-/* x: matrix; target: list(weights, means, sds); step_size: n_dim numbers or an n_dim x n_dim matrix; noise: matrix or NULL;
- * u: vector or NULL; rng: c(seed, step, chain_offset). All checked in R. */
+/* x: matrix; target: list(weights, means, sds); step_size: n_dim numbers or an n_dim x n_dim matrix; noise: matrix or
+ * NULL; u: vector or NULL; rng: c(seed, step, chain_offset). All checked in R. */
 SEXP ffi_mh_step(SEXP x, SEXP target, SEXP step_size, SEXP noise, SEXP u, SEXP rng, SEXP single, SEXP run) {
   int n_chains = Rf_nrows(x), n_dim = Rf_ncols(x);
   fmc_context context;

@@ -7,10 +7,9 @@
   { #name, (DL_FUNC)&name, n_args }
 
 static const R_CallMethodDef entries[] = {
-    ENTRY(ffi_mh_step, 8),     ENTRY(ffi_is_weights, 7),   ENTRY(ffi_backend_info, 0),
-    ENTRY(ffi_cuda_n_devices, 0), ENTRY(ffi_cuda_release, 0), ENTRY(ffi_set_simd, 1),
-    ENTRY(ffi_philox_words, 5), ENTRY(ffi_standard_normal, 1), ENTRY(ffi_core_math, 3),
-    {NULL, NULL, 0},
+    ENTRY(ffi_mh_step, 8),      ENTRY(ffi_is_weights, 7), ENTRY(ffi_backend_info, 0), ENTRY(ffi_cuda_n_devices, 0),
+    ENTRY(ffi_cuda_release, 0), ENTRY(ffi_set_simd, 1),   ENTRY(ffi_philox_words, 5), ENTRY(ffi_standard_normal, 1),
+    ENTRY(ffi_core_math, 3),    {NULL, NULL, 0},
 };
 
 void attribute_visible R_init_fusedmc(DllInfo *dll) {

@@ -28,8 +28,8 @@ static void copy_out(const void *from, double *to, size_t offset, size_t n, int 
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
 /* Each column falls into pieces; a unit is one piece of one column. */
-void fmc_stage_in(const double *matrix, size_t n_rows, size_t n_dim, size_t first, size_t n, void *to, int single_precision,
-                  int n_threads) {
+void fmc_stage_in(const double *matrix, size_t n_rows, size_t n_dim, size_t first, size_t n, void *to,
+                  int single_precision, int n_threads) {
   size_t per_column = (n + PIECE - 1) / PIECE, n_units = per_column * n_dim;
 #ifdef _OPENMP
 #pragma omp parallel for num_threads(n_threads) schedule(static) if (n_threads > 1 && n * n_dim > PIECE)

@@ -72,7 +72,7 @@ cat(sprintf("ln2 double: %a %a\n", log(2), as.numeric(log(big(2)) - log(2))))
 ln2f <- round_to(log(big(2)), TRUE)
 cat(sprintf("ln2 float: %af %af\n", ln2f, round_to(log(big(2)) - ln2f, TRUE)))
 cat(sprintf("1 / ln2: %a %af\n", as.numeric(1 / log(big(2))), round_to(1 / log(big(2)), TRUE)))
-cat(sprintf("sqrt(1/2), as bits: %a %a\n", sqrt(0.5), round_to(sqrt(big(0.5)), TRUE)))
+cat(sprintf("sqrt(1/2), used by its bits: %a %a\n", sqrt(0.5), round_to(sqrt(big(0.5)), TRUE)))
 
 half_ln2 <- log(big(2)) / 2 * 1.0005
 

@@ -19,7 +19,7 @@ R
 
 echo "lint: C and CUDA"
 # The table is written by a script, one row a segment.
-find src tools/sanitize \( -name '*.[ch]' -o -name '*.cu' \) ! -name normal_table.h | sort |
+find src bench tools/sanitize \( -name '*.[ch]' -o -name '*.cu' \) ! -name normal_table.h | sort |
   xargs clang-format --dry-run -Werror || failed=1
 r_include=$(Rscript --vanilla -e 'cat(R.home("include"))')
 for source in src/*.c; do

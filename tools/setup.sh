@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what a task needs and this machine lacks, through apt. Quick where nothing is missing; never asks.
-#   tools/setup.sh run      R, compilers and the packages that fusedmc imports
+#   tools/setup.sh run      R, compilers, the packages that fusedmc imports and those of its example
 #   tools/setup.sh test     and the packages that it suggests
 #   tools/setup.sh check    and what documentation, linting and R CMD check need
 set -euo pipefail
@@ -39,6 +39,7 @@ need_command R r-base-core
 need_command cc r-base-dev
 need_command make r-base-dev
 mapfile -t wanted < <(packages_in Imports)
+wanted+=(MASS) # a data set of the example
 if [ "$task" != run ]; then
   mapfile -t -O "${#wanted[@]}" wanted < <(packages_in Suggests)
 fi

@@ -1,8 +1,9 @@
 /* The numeric core: everything that decides a bit of a result, for the CPU's compiler and for nvcc.
  *
  * Functions work on a strip of n chains (or samples) side by side: dim d of chain i is x[d * stride + i]. The CPU takes
- * strips of FMC_STRIP chains and turns each inner loop into vector code; a CUDA thread takes strips of one. Headers without
- * an include guard are templates over precision: they are read twice, and T(name) is the name in that precision. */
+ * strips of FMC_STRIP chains and turns each inner loop into vector code; a CUDA thread takes strips of one. Headers
+ * without an include guard are templates over precision: they are read twice, and T(name) is the name in that
+ * precision. */
 #ifndef FUSEDMC_CORE_H
 #define FUSEDMC_CORE_H
 

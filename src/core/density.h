@@ -2,7 +2,8 @@
  *
  * Every built-in density here is a mixture of n_components products of normals; a single normal is a mixture of one.
  *   log p(x) = log sum_k exp(log_const_k - q_k / 2),  q_k = sum_d ((x_d - mean_kd) * inv_sd_kd)^2
- * with log_const_k = log w_k - sum_d log sd_kd - n_dim / 2 log(2 pi). Components of weight zero are left out by the caller. */
+ * with log_const_k = log w_k - sum_d log sd_kd - n_dim / 2 log(2 pi). Components of weight zero are left out by the
+ * caller. */
 
 typedef struct {
   size_t n_dim, n_components;

@@ -5,7 +5,15 @@
  * integers become doubles and back by adding 1.5 * 2^52 (2^23 in float), which every vector unit has. The float
  * functions use no double arithmetic. Any NaN in or out is FMC_NAN, one bit pattern.
  *
- * The coefficients come from tools/fit_math.R. */
+ * The coefficients come from tools/fit_math.R.
+ *
+ * The largest error measured, in ulps: for float over every argument, for double over 10^7 arguments or more of each
+ * function, dense where its reductions meet, the worst of them checked with MPFR.
+ *
+ *            log   exp   log1p  expm1  log1pexp
+ *   double   0.84  0.89  0.89   1.28   1.58
+ *   float    0.78  0.90  0.88   1.22   1.60
+ */
 #ifndef FUSEDMC_CORE_MATH_H
 #define FUSEDMC_CORE_MATH_H
 
@@ -98,8 +106,9 @@ FMC_FN float fmc_logf(float x) {
   return x > 0.0f ? finite : edge;
 }
 
-/* u + c = 1 + x exactly; then as fmc_log, with c scaled as u is. At k = 0 the sum f + f_lo is x itself. */
-FMC_FN double fmc_log1p(double x) {
+/* For finite x > -1. u + c = 1 + x exactly; then as fmc_log, with c scaled as u is. At k = 0 the sum f + f_lo is x
+ * itself. */
+FMC_FN double fmc_log1p_inside(double x) {
   const double u = 1.0 + x;
   const double back = u - 1.0;
   const double c = (1.0 - (u - back)) + (x - back);
@@ -110,13 +119,17 @@ FMC_FN double fmc_log1p(double x) {
   const double rest = 0.5 * c * fmc_from_bits((2047u - exponent) << 52);
   const double f = head + rest;
   const double y = fmc_log_sum(k, f, rest - (f - head));
-  const double general = (x < 0x1p-54) & (x > -0x1p-54) ? x : y;
-  const double finite = x < FMC_INF ? general : x;
+  return (x < 0x1p-54) & (x > -0x1p-54) ? x : y;
+}
+
+FMC_FN double fmc_log1p(double x) {
+  const double y = fmc_log1p_inside(x);
+  const double finite = x < FMC_INF ? y : x;
   const double edge = x == -1.0 ? -FMC_INF : FMC_NAN;
   return x > -1.0 ? finite : edge;
 }
 
-FMC_FN float fmc_log1pf(float x) {
+FMC_FN float fmc_log1p_insidef(float x) {
   const float u = 1.0f + x;
   const float back = u - 1.0f;
   const float c = (1.0f - (u - back)) + (x - back);
@@ -127,8 +140,12 @@ FMC_FN float fmc_log1pf(float x) {
   const float rest = 0.5f * c * fmc_from_bitsf((255u - exponent) << 23);
   const float f = head + rest;
   const float y = fmc_log_sumf(k, f, rest - (f - head));
-  const float general = (x < 0x1p-25f) & (x > -0x1p-25f) ? x : y;
-  const float finite = x < FMC_INFF ? general : x;
+  return (x < 0x1p-25f) & (x > -0x1p-25f) ? x : y;
+}
+
+FMC_FN float fmc_log1pf(float x) {
+  const float y = fmc_log1p_insidef(x);
+  const float finite = x < FMC_INFF ? y : x;
   const float edge = x == -1.0f ? -FMC_INFF : FMC_NANF;
   return x > -1.0f ? finite : edge;
 }
@@ -161,8 +178,8 @@ FMC_FN float fmc_exp_restf(float r_hi, float r_lo) {
 
 /* x = n ln 2 + r; n sits in the low bits of `shifted`, whose constant holds 2046 (254) more, so that no n is negative
  * there. 2^n is applied in two halves: each is normal, and only the second product can overflow, underflow or round.
- * Beyond the clamps the result is Inf or 0. */
-FMC_FN double fmc_exp(double x) {
+ * Beyond the clamps the result is Inf or 0; a NaN stays some NaN. */
+FMC_FN double fmc_exp_any(double x) {
   double within = x < 710.0 ? x : 710.0;
   within = within > -746.0 ? within : -746.0;
   const double magic = 0x1.8p52 + 2046.0;
@@ -172,11 +189,15 @@ FMC_FN double fmc_exp(double x) {
   const double y = 1.0 + (r_hi + fmc_exp_rest(r_hi, n * FMC_LN2_LO));
   const uint64_t sum = fmc_bits(shifted) & 0xfffu;
   const uint64_t half = sum >> 1;
-  const double scaled = y * fmc_from_bits(half << 52) * fmc_from_bits((sum - half) << 52);
-  return x == x ? scaled : FMC_NAN;
+  return y * fmc_from_bits(half << 52) * fmc_from_bits((sum - half) << 52);
 }
 
-FMC_FN float fmc_expf(float x) {
+FMC_FN double fmc_exp(double x) {
+  const double y = fmc_exp_any(x);
+  return x == x ? y : FMC_NAN;
+}
+
+FMC_FN float fmc_exp_anyf(float x) {
   float within = x < 89.0f ? x : 89.0f;
   within = within > -105.0f ? within : -105.0f;
   const float magic = 0x1.8p23f + 254.0f;
@@ -186,8 +207,12 @@ FMC_FN float fmc_expf(float x) {
   const float y = 1.0f + (r_hi + fmc_exp_restf(r_hi, n * FMC_LN2_LOF));
   const uint32_t sum = fmc_bitsf(shifted) & 0x1ffu;
   const uint32_t half = sum >> 1;
-  const float scaled = y * fmc_from_bitsf(half << 23) * fmc_from_bitsf((sum - half) << 23);
-  return x == x ? scaled : FMC_NANF;
+  return y * fmc_from_bitsf(half << 23) * fmc_from_bitsf((sum - half) << 23);
+}
+
+FMC_FN float fmc_expf(float x) {
+  const float y = fmc_exp_anyf(x);
+  return x == x ? y : FMC_NANF;
 }
 
 /* exp(x) - 1 = 2^n (exp(r) - 1) + (2^n - 1), as twice the same with 2^(n-1), which does not overflow. */
@@ -222,13 +247,13 @@ FMC_FN float fmc_expm1f(float x) {
 /* log(1 + exp(x)) = max(x, 0) + log1p(exp(-|x|)) */
 FMC_FN double fmc_log1pexp(double x) {
   const double top = x > 0.0 ? x : 0.0;
-  const double y = top + fmc_log1p(fmc_exp(x > 0.0 ? -x : x));
+  const double y = top + fmc_log1p_inside(fmc_exp_any(x > 0.0 ? -x : x));
   return x == x ? y : FMC_NAN;
 }
 
 FMC_FN float fmc_log1pexpf(float x) {
   const float top = x > 0.0f ? x : 0.0f;
-  const float y = top + fmc_log1pf(fmc_expf(x > 0.0f ? -x : x));
+  const float y = top + fmc_log1p_insidef(fmc_exp_anyf(x > 0.0f ? -x : x));
   return x == x ? y : FMC_NANF;
 }
 

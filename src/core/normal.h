@@ -1,8 +1,8 @@
 /* A standard normal as a function of one 32-bit word: z = Q(word).
  *
- * The top bit is the sign. The rest, v = word << 1 | 1, becomes a float; its exponent and top four mantissa bits choose a
- * cubic for -qnorm(v / 2^33), the other mantissa bits are the cubic's argument in [0, 1). The tails end at |z| = 6.34: a
- * symmetric proposal is exact whatever its shape. */
+ * The top bit is the sign. The rest, v = word << 1 | 1, becomes a float; its exponent and top four mantissa bits choose
+ * a cubic for -qnorm(v / 2^33), the other mantissa bits are the cubic's argument in [0, 1). The tails end at |z|
+ * = 6.34: a symmetric proposal is exact whatever its shape. */
 #ifndef FUSEDMC_CORE_NORMAL_H
 #define FUSEDMC_CORE_NORMAL_H
 

@@ -43,7 +43,8 @@ FMC_FN fmc_words fmc_words_for(uint64_t seed, uint32_t purpose, uint32_t step, u
   return fmc_philox(c, seed);
 }
 
-/* Acceptance uniforms lie in the open interval (0, 1). Double: the top 52 bits of two words; a counter serves two steps. */
+/* Acceptance uniforms lie in the open interval (0, 1). Double: the top 52 bits of two words; a counter serves two
+ * steps. */
 FMC_FN double fmc_accept_uniform(uint64_t seed, uint32_t step, uint64_t chain) {
   fmc_words w = fmc_words_for(seed, FMC_PURPOSE_ACCEPT, step >> 1, 0, chain);
   uint32_t high = step & 1 ? w.w2 : w.w0, low = step & 1 ? w.w3 : w.w1;

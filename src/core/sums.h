@@ -1,7 +1,7 @@
 /* The canonical order of a sum. It depends on the length alone, so every launch shape gives the same bits.
  *
- * Dims come in blocks of four. Block b belongs to lane b mod n_lanes; a lane adds its dims in rising order, starting from
- * zero; the lanes' sums are added as a binary tree of neighbours: (0 + 1) + (2 + 3), ... */
+ * Dims come in blocks of four. Block b belongs to lane b mod n_lanes; a lane adds its dims in rising order, starting
+ * from zero; the lanes' sums are added as a binary tree of neighbours: (0 + 1) + (2 + 3), ... */
 #ifndef FUSEDMC_CORE_SUMS_H
 #define FUSEDMC_CORE_SUMS_H
 

@@ -1,8 +1,8 @@
 /* Sums over importance weights in one stable pass.
  *
- * Samples come in tiles of 4096. Sample i of a tile belongs to lane i mod 256; a lane takes its samples in rising order and
- * keeps sums relative to the largest log weight it has seen. A tile's lanes are brought to the tile's largest and added as a
- * binary tree of neighbours; tiles are joined as a binary tree of neighbours over tile numbers. */
+ * Samples come in tiles of 4096. Sample i of a tile belongs to lane i mod 256; a lane takes its samples in rising order
+ * and keeps sums relative to the largest log weight it has seen. A tile's lanes are brought to the tile's largest and
+ * added as a binary tree of neighbours; tiles are joined as a binary tree of neighbours over tile numbers. */
 #ifndef FUSEDMC_CORE_WEIGHTED_SUMS_H
 #define FUSEDMC_CORE_WEIGHTED_SUMS_H
 
@@ -15,8 +15,8 @@
 /* A log weight that is NaN or +Inf gets weight zero and is counted. */
 FMC_FN int fmc_log_weight_bad(double log_weight) { return !(log_weight < FMC_INF); }
 
-/* A lane meets its next sample: returns the sample's weight relative to the new largest log weight *max, and in *scale the
- * factor that brings the sums so far to it. One of the two is 1. */
+/* A lane meets its next sample: returns the sample's weight relative to the new largest log weight *max, and in *scale
+ * the factor that brings the sums so far to it. One of the two is 1. */
 FMC_FN double fmc_online_weight(double *max, double log_weight, double *scale) {
   log_weight = fmc_log_weight_bad(log_weight) ? -FMC_INF : log_weight;
   double old = *max, gap = old - log_weight;
@@ -29,7 +29,8 @@ FMC_FN double fmc_online_weight(double *max, double log_weight, double *scale) {
   return log_weight == -FMC_INF ? 0.0 : w;
 }
 
-/* Zero weight on a non-finite sample contributes nothing, and a scale that has underflowed takes what was there with it. */
+/* Zero weight on a non-finite sample contributes nothing, and a scale that has underflowed takes what was there with
+ * it. */
 FMC_FN double fmc_weighted_add(double sum, double scale, double w, double x) {
   double term = w > 0 ? w * x : 0.0, kept = scale > 0 ? sum : 0.0;
   return fmc_fma(kept, scale, term);

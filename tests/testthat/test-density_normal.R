@@ -70,7 +70,8 @@ test_that("integers are numbers, and the arguments are not changed", {
   expect_identical(mu, c(1, 2, 3))
   expect_identical(sum(sd), 6)
   expect_same_bits(
-    log_density_at(density_normal(1:3, 1L), matrix(0.5, 2, 3)), log_density_at(density_normal(c(1, 2, 3), 1), matrix(0.5, 2, 3))
+    log_density_at(density_normal(1:3, 1L), matrix(0.5, 2, 3)),
+    log_density_at(density_normal(c(1, 2, 3), 1), matrix(0.5, 2, 3))
   )
 })
 

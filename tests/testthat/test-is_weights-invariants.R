@@ -57,6 +57,21 @@ test_that("a zero weight on a sample that is not finite contributes nothing", {
     expect_equal(result$mean, 2)
     result <- is_weights(samples, log_weights = c(0, -Inf, -Inf))
     expect_identical(as.vector(result$mean), c(1, 2))
+    # among many, before and after samples that count
+    for (n in c(300, 1000, 5000, 10000)) {
+      samples <- grid_matrix(n, 2, 310)
+      log_weights <- grid_values(n, 311)
+      zero <- seq(2, n, by = 3)
+      samples[zero, ] <- value
+      log_weights[zero] <- -Inf
+      result <- is_weights(samples, log_weights = log_weights)
+      kept <- oracle_is_weights(samples[-zero, ], log_weights = log_weights[-zero])
+      expect_equal(as.vector(result$mean), kept$mean, tolerance = 1e-12)
+      expect_equal(result$ess, kept$ess, tolerance = 1e-12)
+      # and where a weight is zero because it underflows
+      log_weights[zero] <- -1e5
+      expect_equal(as.vector(is_weights(samples, log_weights = log_weights)$mean), kept$mean, tolerance = 1e-12)
+    }
   }
 })
 
@@ -260,7 +275,9 @@ test_that("integers, logicals and data frames are taken as numbers, inputs stay 
   for (precision in case_precisions) {
     is_weights(samples, target, precision = precision)
     is_weights(samples, log_weights = log_weights, precision = precision)
-    suppressWarnings(is_weights(samples, log_weights = c(NaN, log_weights[-1]), nonfinite = "drop", precision = precision))
+    suppressWarnings(
+      is_weights(samples, log_weights = c(NaN, log_weights[-1]), nonfinite = "drop", precision = precision)
+    )
   }
   expect_identical(list(bits_of(samples), bits_of(log_weights)), before)
 })

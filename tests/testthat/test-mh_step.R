@@ -165,6 +165,30 @@ test_that("one of noise and u may be given, the generator makes the other", {
   expect_identical(mh_step(x, u = grid_uniform(40), seed = 3)$seed, 3)
 })
 
+test_that("acceptance uniforms are the oracle's to the last of their bits that can be seen", {
+  # From 0, N(0, 1) and noise z: log alpha = -z^2 / 2. With z set so that log alpha lies just above log u
+  # every chain accepts, just below none does. In double "just" is 1e-13: a wrong low word would show.
+  n <- 2000
+  for (precision in case_precisions) {
+    just <- c(double = 1e-13, single = 2e-5)[[precision]]
+    for (step in c(0, 1, 2, 3, 2^32 - 1)) {
+      log_u <- log(oracle_uniform(n, seed = 2^40 + 3, step, chain_offset = 2^33, precision))
+      # |z| from 0.3 to 1.5: there both rounding errors of log alpha are well below "just"
+      used <- which(log_u < -0.05 & log_u > -1.2)
+      expect_gt(length(used), 500)
+      accepted <- function(shift) {
+        noise <- matrix(0, n, 1)
+        noise[used, 1] <- sqrt(-2 * (log_u[used] + shift))
+        mh_step(matrix(0, n, 1), density_normal(0, 1), 1,
+          noise = noise, seed = 2^40 + 3, step = step, chain_offset = 2^33, precision = precision
+        )$accepted[used]
+      }
+      expect_true(all(accepted(just)))
+      expect_false(any(accepted(-just)))
+    }
+  }
+})
+
 # ---- what comes back -----------------------------------------------------------------------
 
 test_that("the result has the documented parts, types and shapes", {
