@@ -53,7 +53,7 @@ print.fusedmc_backend_info <- function(x, ...) {
   invisible(x)
 }
 
-# Checks how a call is to run; returns list(backend, device, threads) with the backend decided. `cpu_ns` is what one
+# Checks how a call is to run; returns list(backend, device, threads, cpu_ns) with the backend decided. `cpu_ns` is what one
 # CPU thread needs for the call, `bytes` what would travel to the GPU and back; both only have to be right to a
 # factor of two.
 check_run <- function(backend, device, cpu_ns, bytes) {
@@ -70,16 +70,16 @@ check_run <- function(backend, device, cpu_ns, bytes) {
       abort_input("device", valid, device)
     }
     if (backend == "auto") {
-      cpu_ns <- cpu_ns / min(threads, found$threads, na.rm = TRUE)
-      backend <- if (found$n > 0 && gpu_is_faster(cpu_ns, bytes)) "cuda" else "cpu"
+      cpu_time <- cpu_ns / min(threads, found$threads, na.rm = TRUE)
+      backend <- if (found$n > 0 && gpu_is_faster(cpu_time, bytes)) "cuda" else "cpu"
     }
   }
-  list(backend, as.integer(device), threads)
+  list(backend, as.integer(device), threads, cpu_ns)
 }
 
 # A call on the GPU costs about 150 us, and matrices travel at about 18 bytes a nanosecond (bench/RESULTS.md).
-gpu_is_faster <- function(cpu_ns, bytes) {
-  cpu_ns > 150e3 + bytes / 18
+gpu_is_faster <- function(cpu_time, bytes) {
+  cpu_time > 150e3 + bytes / 18
 }
 
 # The most threads to use, or NA for all there are. R CMD check allows two.

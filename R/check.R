@@ -7,6 +7,10 @@ check_choice <- function(x, choices, arg) {
   x
 }
 
+check_precision <- function(precision) {
+  check_choice(precision, c("double", "single"), "precision")
+}
+
 check_flag <- function(x, arg) {
   if (!checkmate::test_flag(x)) {
     abort_input(arg, "TRUE or FALSE", x)
@@ -37,20 +41,15 @@ check_matrix <- function(x, rows, arg) {
   if (is.data.frame(x)) {
     x <- check_data_frame(x, arg)
   }
-  if (is.null(dim(x)) && is.atomic(x) && (is.numeric(x) || is.logical(x))) {
-    rule <- sprintf(
-      "%s: use matrix(%s, nrow = 1) for one row of n_dim numbers, matrix(%s, ncol = 1) for n_dim = 1", rule, arg, arg
-    )
-    abort_input(arg, rule, x)
+  if (is_numbers(x) && is.null(dim(x))) {
+    how <- sprintf("use matrix(%s, nrow = 1) for one row, matrix(%s, ncol = 1) for n_dim = 1", arg, arg)
+    abort_input(arg, sprintf("%s: %s", rule, how), x)
   }
-  if (!is.matrix(x) || !(is.numeric(x) || is.logical(x))) {
+  if (!is_numbers(x) || !is.matrix(x)) {
     abort_input(arg, rule, x)
   }
   if (ncol(x) == 0) {
     abort_input(arg, paste(rule, "with at least one column"), x)
-  }
-  if (is.logical(x) && anyNA(x)) {
-    storage.mode(x) <- "double" # an NA row is named by the caller
   }
   if (is.object(x) || typeof(x) != "double") {
     x <- matrix(as.double(x), nrow(x), ncol(x), dimnames = dimnames(x))
@@ -58,8 +57,13 @@ check_matrix <- function(x, rows, arg) {
   x
 }
 
+# Numbers, or what counts as such.
+is_numbers <- function(x) {
+  is.numeric(x) || is.logical(x)
+}
+
 check_data_frame <- function(x, arg) {
-  numbers <- vapply(x, function(column) (is.numeric(column) || is.logical(column)) && is.null(dim(column)), logical(1))
+  numbers <- vapply(x, function(column) is_numbers(column) && is.null(dim(column)), logical(1))
   if (!all(numbers)) {
     bad <- which(!numbers)[1]
     rule <- sprintf("numeric in every column, but column \"%s\" is not", names(x)[bad])
@@ -81,8 +85,7 @@ not_finite_rows <- function(x) {
 check_finite_rows <- function(x, arg) {
   rows <- not_finite_rows(x)
   if (length(rows) > 0) {
-    shown <- utils::head(rows, 5)
-    rule <- sprintf("finite, but is not in row %s", enumerate(shown, length(rows)))
+    rule <- sprintf("finite, but is not in %s", enumerate_rows(utils::head(rows, 5), length(rows)))
     abort_input(arg, rule, x[rows[1], ])
   }
 }

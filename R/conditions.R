@@ -70,6 +70,11 @@ enumerate <- function(x, n = length(x)) {
   paste(paste(shown[-length(shown)], collapse = ", "), "and", shown[length(shown)])
 }
 
+# "row 2", "rows 2 and 5".
+enumerate_rows <- function(rows, n) {
+  paste(if (n == 1) "row" else "rows", enumerate(rows, n))
+}
+
 # Turns what a .Call entry reports into its condition; gives back a result as it is.
 check_result <- function(result, backend) {
   if (!inherits(result, "fusedmc_failure")) {

@@ -41,6 +41,22 @@ check_density <- function(density, n_dim, arg, what) {
   as_mixture(density, n_dim)
 }
 
+# Means and 1 / sd must be numbers in the precision they are computed in; the constructors see to it for double.
+check_density_range <- function(mixture, precision, arg) {
+  largest_float <- (2 - 2^-23) * 2^127
+  if (precision == "single" && any(abs(mixture$means) > largest_float)) {
+    worst <- mixture$means[which.max(abs(mixture$means))]
+    abort_input(arg, "a density whose means fit single precision (up to 3.4e38)", worst)
+  }
+  if (precision == "single" && any(mixture$sds < 1 / largest_float | mixture$sds > largest_float)) {
+    worst <- mixture$sds[which.max(abs(log(mixture$sds)))]
+    abort_input(arg, "a density whose sds fit single precision (2.9e-39 to 3.4e38)", worst)
+  }
+}
+
+# The smallest sd whose inverse is a number.
+smallest_sd <- .Machine$double.xmin
+
 # A few numbers as text: "0", "(0, 5)", "(0, 5, ... 8 more)".
 format_numbers <- function(x) {
   if (length(unique(x)) == 1) {

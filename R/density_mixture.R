@@ -61,8 +61,8 @@ check_sds <- function(sds, n_components, n_dim) {
     abort_input("sds", sprintf("one positive number, or a %d x %d matrix", n_components, n_dim), sds)
   }
   sds <- check_components(sds, n_components, "sds", "positive and finite")
-  if (any(sds <= 0)) {
-    abort_input("sds", "positive and finite in every component", sds[which(sds <= 0)[1]])
+  if (any(sds < smallest_sd)) {
+    abort_input("sds", "positive (from 2.3e-308) and finite in every component", sds[which(sds < smallest_sd)[1]])
   }
   if (ncol(sds) != n_dim) {
     abort_input("sds", sprintf("one positive number, or a %d x %d matrix", n_components, n_dim), sds)

@@ -24,8 +24,8 @@
 density_normal <- function(mean = 0, sd = 1) {
   mean <- check_per_dim(mean, "mean", "a finite number, or one per dim")
   sd <- check_per_dim(sd, "sd", "a positive finite number, or one per dim")
-  if (any(sd <= 0)) {
-    abort_input("sd", "a positive finite number, or one per dim", sd)
+  if (any(sd < smallest_sd)) {
+    abort_input("sd", "a positive finite number (from 2.3e-308), or one per dim", sd)
   }
   lengths <- c(length(mean), length(sd))
   if (all(lengths > 1) && lengths[1] != lengths[2]) {

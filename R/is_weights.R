@@ -68,16 +68,18 @@ is_weights <- function(samples = NULL, target = NULL, proposal = density_normal(
   }
   n <- if (is.null(samples)) length(log_weights) else nrow(samples)
   n_dim <- if (is.null(samples)) 0L else ncol(samples)
+  precision <- check_precision(if (missing(precision)) "double" else precision)
   if (is.null(log_weights)) {
     target <- check_density(target, n_dim, "target", "samples")
     proposal <- check_density(proposal, n_dim, "proposal", "samples")
+    check_density_range(target, precision, "target")
+    check_density_range(proposal, precision, "proposal")
   } else {
     log_weights <- check_log_weights(log_weights, n, samples)
     target <- proposal <- NULL
   }
   check_flag(weights, "weights")
   nonfinite <- check_choice(if (missing(nonfinite)) "error" else nonfinite, c("error", "drop"), "nonfinite")
-  precision <- check_choice(if (missing(precision)) "double" else precision, c("double", "single"), "precision")
   n_components <- length(target$weights) + length(proposal$weights)
   numbers <- as.double(n) * (n_dim + 1)
   run <- check_run(backend, device, cpu_ns = numbers * (0.4 + 0.6 * n_components), bytes = 8 * numbers)

@@ -73,12 +73,13 @@ mh_step <- function(x, target = density_normal(0, 1), step_size = 0.1, noise = N
     abort_input("x", "a matrix of at most 2^30 columns", x)
   }
   mixture <- check_density(target, n_dim, "target", "x")
+  precision <- check_precision(if (missing(precision)) "double" else precision)
+  check_density_range(mixture, precision, "target")
   step_size <- check_step_size(step_size, n_dim)
   noise <- check_noise(noise, n_chains, n_dim)
   u <- check_uniforms(u, n_chains)
   step <- check_whole(step, 2^32 - 1, "step", "2^32 - 1")
   chain_offset <- check_whole(chain_offset, 2^53, "chain_offset", "2^53")
-  precision <- check_choice(if (missing(precision)) "double" else precision, c("double", "single"), "precision")
   numbers <- as.double(n_chains) * n_dim
   per_number <- 6 + 1.2 * length(mixture$weights) + if (is.matrix(step_size)) 0.3 * n_dim else 0
   run <- check_run(backend, device, cpu_ns = numbers * per_number, bytes = 16 * numbers)
@@ -179,8 +180,8 @@ check_starts <- function(x, target, not_finite) {
   }
   check_finite_rows(x, "x")
   message <- sprintf(
-    "The log density of `target`, %s, is not finite at the start: row %s of `x`.", format(target),
-    enumerate(not_finite$start_rows, not_finite$n_start)
+    "The log density of `target`, %s, is not finite at the start: %s of `x`.", format(target),
+    enumerate_rows(not_finite$start_rows, not_finite$n_start)
   )
   abort("input", message, argument = "x", rows = not_finite$start_rows)
 }

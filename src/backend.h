@@ -24,6 +24,7 @@ typedef enum {
 /* What a call may use, and where it says what went wrong. */
 typedef struct {
   int n_threads;
+  double cpu_ns;            /* what the call would take one CPU thread, to a factor of two or so */
   int device;               /* GPU ordinal, from 0 */
   int (*interrupted)(void); /* nonzero: stop; asked between pieces of about 50 ms */
   void (*reclaim)(void);    /* frees what R no longer needs; called once before memory is given up on */

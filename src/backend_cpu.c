@@ -15,8 +15,8 @@
 static int omp_get_thread_num(void) { return 0; }
 #endif
 
-/* Operations of a thread, each some nanosecond long, between two looks for an interrupt. */
-#define OPERATIONS_PER_LOOK 3e7
+/* Work of a thread, in nanoseconds, between two looks for an interrupt. */
+#define NS_PER_LOOK 5e7
 /* Samples whose log weights a thread computes at a time. */
 #define SAMPLES_PER_PART (8 * FMC_STRIP)
 
@@ -64,9 +64,10 @@ static int density_for(const fmc_mixture *mixture, int single_precision, density
 
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
-/* Parts of so many operations between two looks, for all threads together. */
-static size_t parts_per_look(double operations, int n_threads) {
-  return ((size_t)(OPERATIONS_PER_LOOK / operations) + 1) * (size_t)n_threads;
+/* Parts between two looks, for all threads together, where the call falls into n_parts. */
+static size_t parts_per_look(size_t n_parts, int n_threads, const fmc_context *context) {
+  double looks = context->cpu_ns / ((double)n_threads * NS_PER_LOOK) + 1;
+  return (size_t)((double)n_parts / looks) + (size_t)n_threads;
 }
 
 /* Each thread's scratch starts on a cache line of its own. */
@@ -84,8 +85,7 @@ static fmc_status mh_step(const fmc_mh_step_job *job, fmc_context *context) {
   char *scratch = NULL;
   size_t n_strips = (job->n_chains + FMC_STRIP - 1) / FMC_STRIP;
   int n_threads = threads_for(n_strips, context);
-  double per_number = 8 + 2 * (double)job->target->n_components + (job->cholesky ? (double)job->n_dim / 2 : 0);
-  size_t per_look = parts_per_look((double)job->n_dim * FMC_STRIP * per_number, n_threads);
+  size_t per_look = parts_per_look(n_strips, n_threads, context);
   size_t bytes = padded(fmc_cpu_mh_scratch(job));
 
   scratch = malloc(bytes * (size_t)n_threads);
@@ -120,8 +120,7 @@ static fmc_status weigh(const fmc_is_job *job, const density_any *target, const 
                         fmc_context *context) {
   const fmc_cpu_kernels *kernels = fmc_cpu_kernels_now();
   size_t n_parts = (n + SAMPLES_PER_PART - 1) / SAMPLES_PER_PART;
-  double per_number = 1 + (double)(job->target->n_components + job->proposal->n_components);
-  size_t per_look = parts_per_look((double)job->n_dim * SAMPLES_PER_PART * per_number, n_threads);
+  size_t per_look = parts_per_look((job->n + SAMPLES_PER_PART - 1) / SAMPLES_PER_PART, n_threads, context);
   for (size_t start = 0; start < n_parts; start += per_look) {
     if (start > 0 && context->interrupted())
       return interrupted(context);
@@ -151,8 +150,8 @@ static fmc_status is_weights(const fmc_is_job *job, fmc_context *context) {
   size_t n_tiles = (job->n + FMC_TILE - 1) / FMC_TILE;
   int n_threads = threads_for((job->n + SAMPLES_PER_PART - 1) / SAMPLES_PER_PART, context);
   size_t bytes = padded(fmc_cpu_is_scratch(job));
-  /* Tiles in a piece; its log weights, where nobody wants them, take 32 KB a tile. */
-  size_t per_piece = smaller(n_tiles, parts_per_look((double)FMC_TILE * (double)(n_dim + 4), n_threads));
+  /* Tiles in a piece: some for each thread. Its log weights, where nobody wants them, take 32 KB a tile. */
+  size_t per_piece = smaller(n_tiles, smaller(16 * (size_t)n_threads, parts_per_look(n_tiles, n_threads, context)));
 
   scratch = malloc(bytes * (size_t)n_threads);
   sum_x = malloc(per_piece * (n_dim ? n_dim : 1) * sizeof(double));

@@ -20,7 +20,7 @@ SEXP ffi_philox_words(SEXP seed, SEXP purpose, SEXP step, SEXP block, SEXP chain
 SEXP ffi_standard_normal(SEXP words);
 SEXP ffi_core_math(SEXP name, SEXP x, SEXP single);
 
-/* `run` is list(backend, device, threads), checked in R. */
+/* `run` is list(backend, device, threads, cpu_ns), checked in R. */
 const fmc_backend *ffi_backend(SEXP run);
 void ffi_context(SEXP run, fmc_context *context);
 /* Threads to use by default: all of OpenMP's, one in a forked child, where OpenMP's are gone. */

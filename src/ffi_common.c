@@ -8,6 +8,9 @@
 #include <omp.h>
 #endif
 
+/* Work that is worth a thread: on a busy machine waiting for one costs more than it does. */
+#define NS_PER_THREAD 1.5e5
+
 static pid_t process = 0;
 
 void ffi_remember_process(void) { process = getpid(); }
@@ -40,6 +43,9 @@ void ffi_context(SEXP run, fmc_context *context) {
   int wanted = Rf_asInteger(VECTOR_ELT(run, 2));
   if (wanted != NA_INTEGER && wanted < context->n_threads)
     context->n_threads = wanted;
+  context->cpu_ns = Rf_asReal(VECTOR_ELT(run, 3));
+  if (context->cpu_ns < NS_PER_THREAD * context->n_threads)
+    context->n_threads = (int)(context->cpu_ns / NS_PER_THREAD) + 1;
   context->interrupted = interrupted;
   context->reclaim = R_gc;
 }
