@@ -53,9 +53,9 @@ print.fusedmc_backend_info <- function(x, ...) {
   invisible(x)
 }
 
-# Checks how a call is to run; returns list(backend, device, threads, cpu_ns) with the backend decided. `cpu_ns` is what one
-# CPU thread needs for the call, `bytes` what would travel to the GPU and back; both only have to be right to a
-# factor of two.
+# Checks how a call is to run; returns list(backend, device, threads, cpu_ns) with the backend decided. `cpu_ns` is
+# what one CPU thread needs for the call, `bytes` what would travel to the GPU and back; both only have to be right
+# to a factor of two.
 check_run <- function(backend, device, cpu_ns, bytes) {
   check_choice(backend, c("auto", "cpu", "cuda"), "backend")
   device <- check_whole(device, .Machine$integer.max, "device")

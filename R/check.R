@@ -1,7 +1,7 @@
 # Checks of arguments. Each returns the value in the form that C takes, or aborts naming the argument and the value.
 
 check_choice <- function(x, choices, arg) {
-  if (!checkmate::test_choice(x, choices)) {
+  if (!checkmate::test_string(x) || !x %in% choices) {
     abort_input(arg, paste("one of", paste0("\"", choices, "\"", collapse = ", ")), x)
   }
   x

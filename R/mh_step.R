@@ -99,7 +99,6 @@ mh_step <- function(x, target = density_normal(0, 1), step_size = 0.1, noise = N
   if (result$not_finite$n_proposal > 0) {
     warn_proposals(result$not_finite, step, chain_offset)
   }
-  dimnames(result$x) <- dimnames(x)
   new_mh_step(result$x, result$accepted, result$log_density, result$log_alpha, seed)
 }
 

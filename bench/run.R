@@ -1,7 +1,8 @@
 # Times mh_step() and is_weights() on R matrices, the R call included, beside the same in plain R, in one run.
 #   Rscript bench/run.R [--large]
 # Prints a table in Markdown: medians in milliseconds, and how many times plain R takes longer. Every round times each
-# variant once, so a machine that slows down slows all of them.
+# variant once, in random order: a machine that slows down slows all of them, and no variant always pays for the garbage
+# of the same other one.
 
 suppressPackageStartupMessages(library(fusedmc))
 
@@ -15,12 +16,11 @@ plain_mh_step <- function(x, step_size) {
 
 plain_is_weights <- function(x, weights, means, sds, proposal_sd) {
   log_terms <- vapply(seq_along(weights), function(k) {
-    z <- (t(x) - means[k, ]) / sds[k, ]
-    log(weights[k]) - 0.5 * colSums(z^2) - sum(log(sds[k, ])) - ncol(x) / 2 * log(2 * pi)
+    log(weights[k]) + colSums(dnorm(t(x), means[k, ], sds[k, ], log = TRUE))
   }, numeric(nrow(x)))
   top <- do.call(pmax, as.data.frame(log_terms))
   log_p <- top + log(rowSums(exp(log_terms - top)))
-  log_q <- -0.5 * rowSums((x / proposal_sd)^2) - ncol(x) * log(proposal_sd) - ncol(x) / 2 * log(2 * pi)
+  log_q <- rowSums(dnorm(x, 0, proposal_sd, log = TRUE))
   log_weights <- log_p - log_q
   w <- exp(log_weights - max(log_weights))
   w <- w / sum(w)
@@ -31,7 +31,7 @@ plain_is_weights <- function(x, weights, means, sds, proposal_sd) {
 time_variants <- function(variants, n_rounds) {
   seconds <- matrix(NA_real_, n_rounds, length(variants))
   for (round in 0:n_rounds) {
-    for (v in seq_along(variants)) {
+    for (v in sample(length(variants))) {
       start <- Sys.time()
       variants[[v]]()
       if (round > 0) seconds[round, v] <- as.double(difftime(Sys.time(), start, units = "secs"))
@@ -48,6 +48,7 @@ report <- function(what, variants, n_rounds) {
 }
 
 with_threads <- function(threads, call) {
+  force(threads)
   force(call)
   function() {
     old <- options(fusedmc.threads = threads)

@@ -8,6 +8,7 @@ static inline void T(gather)(const double *matrix, size_t n_rows, size_t n_dim, 
   for (size_t d = 0; d < n_dim; d++) {
     const double *from = matrix + d * n_rows + first;
     REAL *to = strip + d * FMC_STRIP;
+    PREFETCH_STRIP(from + FMC_STRIP, 0);
     FMC_SIMD
     for (size_t i = 0; i < n; i++)
       to[i] = (REAL)from[i];
@@ -96,6 +97,7 @@ static void T(mh_strip)(const fmc_mh_step_job *job, const void *target, size_t f
   for (size_t d = 0; d < n_dim; d++) {
     const REAL *xd = x + d * FMC_STRIP, *pd = proposal + d * FMC_STRIP;
     double *to = job->x_new + d * n_chains + first;
+    PREFETCH_STRIP(to + FMC_STRIP, 1);
     FMC_SIMD
     for (size_t i = 0; i < n; i++) {
       double stay = xd[i], go = pd[i];

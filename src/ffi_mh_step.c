@@ -50,6 +50,7 @@ SEXP ffi_mh_step(SEXP x, SEXP target, SEXP step_size, SEXP noise, SEXP u, SEXP r
   ffi_mixture(target, (size_t)n_dim, &mixture);
 
   SEXP x_new = PROTECT(Rf_allocMatrix(REALSXP, n_chains, n_dim));
+  Rf_setAttrib(x_new, R_DimNamesSymbol, Rf_getAttrib(x, R_DimNamesSymbol)); /* in R this would copy x_new */
   SEXP accepted = PROTECT(Rf_allocVector(LGLSXP, n_chains));
   SEXP log_density = PROTECT(Rf_allocVector(REALSXP, n_chains));
   SEXP log_alpha = PROTECT(Rf_allocVector(REALSXP, n_chains));

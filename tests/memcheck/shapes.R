@@ -1,5 +1,5 @@
-# Both functions over the shapes that take different ways through the backends, on the default backend: for valgrind, for
-# gctorture and for compute-sanitizer on a GPU.
+# Both functions over the shapes that take different ways through the backends, on the default backend: for valgrind,
+# for gctorture and for compute-sanitizer on a GPU.
 #   compute-sanitizer --target-processes all --tool memcheck R --vanilla -f tests/memcheck/shapes.R --args cuda
 
 library(fusedmc)
@@ -13,7 +13,8 @@ run_all <- function() {
   results <- list()
   keep <- function(value) results[[length(results) + 1]] <<- value
   shapes <- list(
-    c(1, 1), c(33, 4), c(259, 5), c(130, 8), c(300, 13), c(129, 16), c(65, 32), c(1, 64), c(40, 130), c(3, 4100), c(5000, 3)
+    c(1, 1), c(33, 4), c(259, 5), c(130, 8), c(300, 13), c(129, 16), c(65, 32), c(1, 64), c(40, 130), c(3, 4100),
+    c(5000, 3)
   )
   for (shape in shapes) {
     x <- numbers(shape[1], shape[2])
