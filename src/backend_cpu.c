@@ -1,5 +1,6 @@
 /* The CPU backend: threads over strips of chains and tiles of samples. Each strip or tile is computed whole by one
- * thread, so the number of threads changes nothing. */
+ * thread, so the number of threads changes nothing. Threads take work as it comes: one that wakes late, as they do
+ * after a pause, finds less left. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,8 +71,13 @@ static size_t parts_per_look(size_t n_parts, int n_threads, const fmc_context *c
   return (size_t)((double)n_parts / looks) + (size_t)n_threads;
 }
 
-/* Each thread's scratch starts on a cache line of its own. */
-static size_t padded(size_t bytes) { return (bytes + 127) / 128 * 128; }
+#define LINE 128 /* bytes: a cache line, and the one that processors fetch with it */
+
+/* Each thread's scratch starts on a cache line of its own; vectors that straddle lines cost twice. */
+static size_t padded(size_t bytes) { return (bytes + LINE - 1) / LINE * LINE; }
+
+/* Of memory that has LINE bytes to spare. */
+static char *aligned(char *memory) { return memory + (LINE - (uintptr_t)memory % LINE) % LINE; }
 
 static int threads_for(size_t n_parts, const fmc_context *context) {
   return (int)smaller(n_parts, (size_t)(context->n_threads > 0 ? context->n_threads : 1));
@@ -88,7 +94,7 @@ static fmc_status mh_step(const fmc_mh_step_job *job, fmc_context *context) {
   size_t per_look = parts_per_look(n_strips, n_threads, context);
   size_t bytes = padded(fmc_cpu_mh_scratch(job));
 
-  scratch = malloc(bytes * (size_t)n_threads);
+  scratch = malloc(bytes * (size_t)n_threads + LINE);
   if (!scratch || !density_for(job->target, job->single_precision, &target, &owned)) {
     status = out_of_memory(context, bytes * (size_t)n_threads);
     goto done;
@@ -100,12 +106,12 @@ static fmc_status mh_step(const fmc_mh_step_job *job, fmc_context *context) {
     }
     size_t end = smaller(n_strips, start + per_look);
 #ifdef _OPENMP
-#pragma omp parallel for num_threads(n_threads) schedule(static) if (n_threads > 1)
+#pragma omp parallel for num_threads(n_threads) schedule(dynamic, 8) if (n_threads > 1)
 #endif
     for (size_t strip = start; strip < end; strip++) {
       size_t first = strip * FMC_STRIP;
       kernels->mh_strip(job, &target, first, smaller(FMC_STRIP, job->n_chains - first),
-                        scratch + bytes * (size_t)omp_get_thread_num());
+                        aligned(scratch) + bytes * (size_t)omp_get_thread_num());
     }
   }
 done:
@@ -126,12 +132,12 @@ static fmc_status weigh(const fmc_is_job *job, const density_any *target, const 
       return interrupted(context);
     size_t end = smaller(n_parts, start + per_look);
 #ifdef _OPENMP
-#pragma omp parallel for num_threads(n_threads) schedule(static) if (n_threads > 1)
+#pragma omp parallel for num_threads(n_threads) schedule(dynamic) if (n_threads > 1)
 #endif
     for (size_t part = start; part < end; part++) {
       size_t at = part * SAMPLES_PER_PART;
       kernels->log_weights(job, target, proposal, first + at, smaller(SAMPLES_PER_PART, n - at), log_weights + at,
-                           scratch + scratch_bytes * (size_t)omp_get_thread_num());
+                           aligned(scratch) + scratch_bytes * (size_t)omp_get_thread_num());
     }
   }
   return FMC_OK;
@@ -153,7 +159,7 @@ static fmc_status is_weights(const fmc_is_job *job, fmc_context *context) {
   /* Tiles in a piece: some for each thread. Its log weights, where nobody wants them, take 32 KB a tile. */
   size_t per_piece = smaller(n_tiles, smaller(16 * (size_t)n_threads, parts_per_look(n_tiles, n_threads, context)));
 
-  scratch = malloc(bytes * (size_t)n_threads);
+  scratch = malloc(bytes * (size_t)n_threads + LINE);
   sum_x = malloc(per_piece * (n_dim ? n_dim : 1) * sizeof(double));
   sums = malloc(per_piece * sizeof *sums);
   room = malloc(per_piece * FMC_TILE * sizeof(double));
@@ -182,11 +188,11 @@ static fmc_status is_weights(const fmc_is_job *job, fmc_context *context) {
     if (status != FMC_OK)
       goto done;
 #ifdef _OPENMP
-#pragma omp parallel for num_threads(n_threads) schedule(static) if (n_threads > 1 && n_here > 1)
+#pragma omp parallel for num_threads(n_threads) schedule(dynamic) if (n_threads > 1 && n_here > 1)
 #endif
     for (size_t i = 0; i < n_here; i++)
       kernels->tile_sums(job, first + i * FMC_TILE, smaller(FMC_TILE, n - i * FMC_TILE), log_weights + i * FMC_TILE,
-                         &sums[i], scratch + bytes * (size_t)omp_get_thread_num());
+                         &sums[i], aligned(scratch) + bytes * (size_t)omp_get_thread_num());
     for (size_t i = 0; i < n_here; i++)
       fmc_tile_tree_push(tree, &sums[i]);
   }

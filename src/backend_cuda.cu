@@ -322,13 +322,18 @@ static fmc_status reserve(const fmc_needs *needs, fmc_context *context) {
 
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
-/* Parts of a buffer start on 256 bytes. */
-static size_t padded(size_t bytes) { return (bytes + 255) / 256 * 256; }
-
+/* The place of the next array in a buffer. Arrays of doubles come first in a part, so none needs room before it and a
+ * part is copied whole. */
 static size_t take(size_t *used, size_t bytes) {
   size_t at = *used;
-  *used += padded(bytes);
+  *used += bytes;
   return at;
+}
+
+/* The first array of a part, which starts on 256 bytes. */
+static size_t next_part(size_t *used, size_t bytes) {
+  *used = (*used + 255) / 256 * 256;
+  return take(used, bytes);
 }
 
 /* Rows in a chunk: a multiple of `unit`, near SLOT_BYTES, in two chunks at least where there is enough to overlap. */

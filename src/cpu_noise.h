@@ -69,18 +69,21 @@ static inline void noise_words(uint64_t seed, uint32_t step, uint32_t block, uin
 #endif
 }
 
-/* Normals of FMC_STRIP words. */
-static inline void noise_normals(const uint64_t *word, float *z) {
-  float row[FMC_STRIP][4];
-  uint32_t offset[FMC_STRIP];
+/* Normals of a block's words. Rows are copied for all of them before any is read: the copies are narrower than the
+ * reads, and a processor makes a read wait for the narrower writes it covers. */
+static inline void noise_normals(uint64_t word[FMC_BLOCK][FMC_STRIP], float z[FMC_BLOCK][FMC_STRIP]) {
+  float row[FMC_BLOCK * FMC_STRIP][4];
+  uint32_t offset[FMC_BLOCK * FMC_STRIP];
+  const uint64_t *words = word[0];
+  float *normals = z[0];
   FMC_SIMD
-  for (int i = 0; i < FMC_STRIP; i++)
-    offset[i] = fmc_normal_row((uint32_t)word[i]);
-  for (int i = 0; i < FMC_STRIP; i++)
+  for (int i = 0; i < FMC_BLOCK * FMC_STRIP; i++)
+    offset[i] = fmc_normal_row((uint32_t)words[i]);
+  for (int i = 0; i < FMC_BLOCK * FMC_STRIP; i++)
     memcpy(row[i], fmc_normal_table[offset[i]], sizeof row[i]);
   FMC_SIMD
-  for (int i = 0; i < FMC_STRIP; i++)
-    z[i] = fmc_normal_cubic((uint32_t)word[i], row[i][0], row[i][1], row[i][2], row[i][3]);
+  for (int i = 0; i < FMC_BLOCK * FMC_STRIP; i++)
+    normals[i] = fmc_normal_cubic((uint32_t)words[i], row[i][0], row[i][1], row[i][2], row[i][3]);
 }
 
 #endif

@@ -8,43 +8,51 @@ static inline void T(gather)(const double *matrix, size_t n_rows, size_t n_dim, 
   for (size_t d = 0; d < n_dim; d++) {
     const double *from = matrix + d * n_rows + first;
     REAL *to = strip + d * FMC_STRIP;
-    PREFETCH_STRIP(from + FMC_STRIP, 0);
-    FMC_SIMD
-    for (size_t i = 0; i < n; i++)
-      to[i] = (REAL)from[i];
-    for (size_t i = n; i < FMC_STRIP; i++)
-      to[i] = to[n - 1];
-  }
-}
-
-/* Noise of a whole strip from the generator, always FMC_STRIP chains wide. */
-static inline void T(draw_noise)(const fmc_mh_step_job *job, size_t first, REAL *noise) {
-  uint64_t word[FMC_BLOCK][FMC_STRIP];
-  float z[FMC_STRIP];
-  for (size_t d = 0; d < job->n_dim; d++) {
-    if (d % FMC_BLOCK == 0)
-      noise_words(job->seed, job->step, (uint32_t)(d / FMC_BLOCK), job->chain_offset + first, word);
-    noise_normals(word[d % FMC_BLOCK], z);
-    FMC_SIMD
-    for (int i = 0; i < FMC_STRIP; i++)
-      noise[d * FMC_STRIP + i] = z[i];
-  }
-}
-
-/* From noise to proposals, in place. For a Cholesky factor (L z)_i needs z_0 .. z_i only, so i falls. */
-static inline void T(propose_strip)(const fmc_mh_step_job *job, const REAL *x, REAL *z) {
-  size_t n_dim = job->n_dim;
-  for (size_t d = n_dim; d-- > 0;) {
-    const REAL *xd = x + d * FMC_STRIP;
-    REAL *zd = z + d * FMC_STRIP;
-    if (!job->cholesky) {
-      REAL step_size = (REAL)job->step_size[d];
+    prefetch_strip(from + FMC_STRIP);
+    if (n == FMC_STRIP) { /* a loop of known length needs no counting */
       FMC_SIMD
       for (int i = 0; i < FMC_STRIP; i++)
-        zd[i] = T(fmc_propose)(xd[i], step_size, zd[i]);
+        to[i] = (REAL)from[i];
       continue;
     }
+    for (size_t i = 0; i < FMC_STRIP; i++)
+      to[i] = (REAL)from[i < n ? i : n - 1];
+  }
+}
+
+static inline void T(propose_dim)(REAL step_size, const REAL *x, const REAL *z, REAL *proposal) {
+  FMC_SIMD
+  for (int i = 0; i < FMC_STRIP; i++)
+    proposal[i] = T(fmc_propose)(x[i], step_size, z[i]);
+}
+
+/* From the generator, always FMC_STRIP chains wide: proposals, or with a Cholesky factor the noise. */
+static inline void T(draw_strip)(const fmc_mh_step_job *job, size_t first, const REAL *x, REAL *out) {
+  uint64_t word[FMC_BLOCK][FMC_STRIP];
+  float z[FMC_BLOCK][FMC_STRIP];
+  REAL noise[FMC_STRIP];
+  for (size_t d = 0; d < job->n_dim; d++) {
+    if (d % FMC_BLOCK == 0) {
+      noise_words(job->seed, job->step, (uint32_t)(d / FMC_BLOCK), job->chain_offset + first, word);
+      noise_normals(word, z);
+    }
+    FMC_SIMD
+    for (int i = 0; i < FMC_STRIP; i++)
+      noise[i] = z[d % FMC_BLOCK][i];
+    if (job->cholesky)
+      memcpy(out + d * FMC_STRIP, noise, sizeof noise);
+    else
+      T(propose_dim)((REAL)job->step_size[d], x + d * FMC_STRIP, noise, out + d * FMC_STRIP);
+  }
+}
+
+/* From noise to proposals by a Cholesky factor, in place: (L z)_i needs z_0 .. z_i only, so i falls. */
+static inline void T(move_by_factor)(const fmc_mh_step_job *job, const REAL *x, REAL *z) {
+  size_t n_dim = job->n_dim;
+  for (size_t d = n_dim; d-- > 0;) {
     const double *row = job->step_size + d * n_dim;
+    const REAL *xd = x + d * FMC_STRIP;
+    REAL *zd = z + d * FMC_STRIP;
     REAL move[FMC_STRIP];
     FMC_SIMD
     for (int i = 0; i < FMC_STRIP; i++)
@@ -62,6 +70,32 @@ static inline void T(propose_strip)(const fmc_mh_step_job *job, const REAL *x, R
   }
 }
 
+/* Proposals of a strip, from the generator or from given noise. */
+static inline void T(propose_strip)(const fmc_mh_step_job *job, size_t first, size_t n, const REAL *x, REAL *proposal) {
+  if (job->noise) {
+    T(gather)(job->noise, job->n_chains, job->n_dim, first, n, proposal);
+    for (size_t d = 0; d < job->n_dim && !job->cholesky; d++)
+      T(propose_dim)
+    ((REAL)job->step_size[d], x + d * FMC_STRIP, proposal + d * FMC_STRIP, proposal + d * FMC_STRIP);
+  } else {
+    T(draw_strip)(job, first, x, proposal);
+  }
+  if (job->cholesky)
+    T(move_by_factor)(job, x, proposal);
+}
+
+/* The new state of one dim: the proposal where it was accepted. */
+static inline void T(select_dim)(const int *accepted, const REAL *x, const REAL *proposal, size_t n, double *out) {
+  if (n == FMC_STRIP) {
+    FMC_SIMD
+    for (int i = 0; i < FMC_STRIP; i++)
+      out[i] = accepted[i] == FMC_ACCEPTED ? proposal[i] : x[i];
+  } else {
+    for (size_t i = 0; i < n; i++)
+      out[i] = accepted[i] == FMC_ACCEPTED ? proposal[i] : x[i];
+  }
+}
+
 static void T(mh_strip)(const fmc_mh_step_job *job, const void *target, size_t first, size_t n, void *scratch) {
   const T(fmc_density) *density = (const T(fmc_density) *)target;
   size_t n_chains = job->n_chains, n_dim = job->n_dim;
@@ -70,11 +104,7 @@ static void T(mh_strip)(const fmc_mh_step_job *job, const void *target, size_t f
   int accepted[FMC_STRIP];
 
   T(gather)(job->x, n_chains, n_dim, first, n, x);
-  if (job->noise)
-    T(gather)(job->noise, n_chains, n_dim, first, n, proposal);
-  else
-    T(draw_noise)(job, first, proposal);
-  T(propose_strip)(job, x, proposal);
+  T(propose_strip)(job, first, n, x, proposal);
 
   /* Whole strips even at the end: what is computed past n is dropped. */
   T(fmc_log_density)(density, x, FMC_STRIP, FMC_STRIP, log_density_old);
@@ -95,14 +125,9 @@ static void T(mh_strip)(const fmc_mh_step_job *job, const void *target, size_t f
     job->log_density[first + i] = accepted[i] == FMC_ACCEPTED ? log_density_new[i] : log_density_old[i];
   }
   for (size_t d = 0; d < n_dim; d++) {
-    const REAL *xd = x + d * FMC_STRIP, *pd = proposal + d * FMC_STRIP;
     double *to = job->x_new + d * n_chains + first;
-    PREFETCH_STRIP(to + FMC_STRIP, 1);
-    FMC_SIMD
-    for (size_t i = 0; i < n; i++) {
-      double stay = xd[i], go = pd[i];
-      to[i] = accepted[i] == FMC_ACCEPTED ? go : stay;
-    }
+    prefetch_strip_to_write(to + FMC_STRIP);
+    T(select_dim)(accepted, x + d * FMC_STRIP, proposal + d * FMC_STRIP, n, to);
   }
 }
 

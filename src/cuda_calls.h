@@ -42,16 +42,16 @@ typedef struct {
 static T(mh_layout) T(lay_out_mh)(const fmc_mh_step_job *job, size_t n) {
   T(mh_layout) at;
   size_t matrix = n * job->n_dim * sizeof(REAL), used = 0;
+  at.u = take(&used, job->u ? n * sizeof(double) : 0);
   at.x = take(&used, matrix);
   at.noise = take(&used, job->noise ? matrix : 0);
-  at.u = take(&used, job->u ? n * sizeof(double) : 0);
   at.up = used;
-  at.x_new = take(&used, matrix);
+  at.x_new = next_part(&used, matrix);
   at.log_density = take(&used, n * sizeof(REAL));
   at.log_alpha = take(&used, n * sizeof(REAL));
   at.accepted = take(&used, n * sizeof(int));
   at.down = used;
-  at.scratch = take(&used, job->cholesky ? matrix : 0);
+  at.scratch = next_part(&used, job->cholesky ? matrix : 0);
   at.all = used;
   return at;
 }
@@ -79,7 +79,7 @@ static fmc_status T(start_mh_chunk)(const fmc_mh_step_job *job, T(mh_args) args,
   TRY(cudaMemcpyAsync(slot->device, slot->pinned, at.up, cudaMemcpyHostToDevice, slot->stream));
   T(launch_mh_step)(&args, constants, kept.n_sms, slot->stream);
   TRY(cudaGetLastError());
-  TRY(cudaMemcpyAsync(slot->pinned + at.up, slot->device + at.up, at.down - at.up, cudaMemcpyDeviceToHost,
+  TRY(cudaMemcpyAsync(slot->pinned + at.x_new, slot->device + at.x_new, at.down - at.x_new, cudaMemcpyDeviceToHost,
                       slot->stream));
 done:
   return status;
@@ -169,10 +169,10 @@ typedef struct {
 static T(is_layout) T(lay_out_is)(const fmc_is_job *job, size_t n) {
   T(is_layout) at;
   size_t n_dim = job->samples ? job->n_dim : 0, n_tiles = (n + FMC_TILE - 1) / FMC_TILE, used = 0;
-  at.x = take(&used, n * n_dim * sizeof(REAL));
   at.given = take(&used, job->given_log_weights ? n * sizeof(double) : 0);
+  at.x = take(&used, n * n_dim * sizeof(REAL));
   at.up = used;
-  at.log_weights = take(&used, job->given_log_weights ? 0 : n * sizeof(double));
+  at.log_weights = next_part(&used, job->given_log_weights ? 0 : n * sizeof(double));
   at.tiles = take(&used, n_tiles * (n_dim + 4) * sizeof(double));
   at.down = used;
   return at;

@@ -8,7 +8,7 @@
 #include <omp.h>
 #endif
 
-/* Work that is worth a thread: on a busy machine waiting for one costs more than it does. */
+/* Work that is worth a thread: waking one costs some tenths of it, and on a busy machine more. */
 #define NS_PER_THREAD 1.5e5
 
 static pid_t process = 0;
@@ -45,7 +45,7 @@ void ffi_context(SEXP run, fmc_context *context) {
     context->n_threads = wanted;
   context->cpu_ns = Rf_asReal(VECTOR_ELT(run, 3));
   if (context->cpu_ns < NS_PER_THREAD * context->n_threads)
-    context->n_threads = (int)(context->cpu_ns / NS_PER_THREAD) + 1;
+    context->n_threads = context->cpu_ns < 2 * NS_PER_THREAD ? 1 : (int)(context->cpu_ns / NS_PER_THREAD);
   context->interrupted = interrupted;
   context->reclaim = R_gc;
 }

@@ -38,3 +38,4 @@ again <- run_all()
 gctorture(FALSE)
 stopifnot(identical(again, expected), length(again) > 100)
 cat("memcheck: ", length(again), " results, all as expected\n", sep = "")
+unloadNamespace("fusedmc") # gives back what is kept between calls

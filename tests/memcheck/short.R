@@ -56,3 +56,4 @@ again <- run_all()
 gctorture(FALSE)
 stopifnot(identical(again, expected), length(again) > 60)
 cat("memcheck: ", length(again), " results, all as expected\n", sep = "")
+unloadNamespace("fusedmc") # gives back what is kept between calls
