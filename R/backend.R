@@ -86,7 +86,7 @@ gpu_is_faster <- function(cpu_time, bytes) {
 check_threads <- function() {
   threads <- getOption("fusedmc.threads")
   if (!is.null(threads)) {
-    if (!is.numeric(threads) || length(threads) != 1 || !isTRUE(threads >= 1 && threads == floor(threads))) {
+    if (!qtest(threads, "N1[1,]") || threads != floor(threads)) {
       abort_input("options(fusedmc.threads)", "a whole number from 1 on, or NULL", threads)
     }
     return(as.integer(min(threads, .Machine$integer.max)))

@@ -1,7 +1,9 @@
-# Checks of arguments. Each returns the value in the form that C takes, or aborts naming the argument and the value.
+# Checks of arguments. Each returns the value in the form that C takes, or aborts naming the argument and the value. A
+# step of few chains takes microseconds, so the checks are by checkmate's qtest(), and rules are put into words only
+# where one is broken: R evaluates an argument when it is needed.
 
 check_choice <- function(x, choices, arg) {
-  if (!checkmate::test_string(x) || !x %in% choices) {
+  if (!qtest(x, "S1") || !match(x, choices, 0L)) {
     abort_input(arg, paste("one of", paste0("\"", choices, "\"", collapse = ", ")), x)
   }
   x
@@ -12,7 +14,7 @@ check_precision <- function(precision) {
 }
 
 check_flag <- function(x, arg) {
-  if (!checkmate::test_flag(x)) {
+  if (!qtest(x, "B1")) {
     abort_input(arg, "TRUE or FALSE", x)
   }
   x
@@ -20,7 +22,7 @@ check_flag <- function(x, arg) {
 
 # A whole number from 0 to `upper`.
 check_whole <- function(x, upper, arg, shown_upper = format(upper, scientific = FALSE)) {
-  if (!is.numeric(x) || length(x) != 1 || !isTRUE(x >= 0 && x <= upper && x == floor(x))) {
+  if (!qtest(x, "N1[0,]") || is.object(x) || x > upper || x != floor(x)) {
     abort_input(arg, sprintf("a whole number from 0 to %s", shown_upper), x)
   }
   as.double(x)
@@ -28,7 +30,7 @@ check_whole <- function(x, upper, arg, shown_upper = format(upper, scientific = 
 
 # A vector of finite numbers without attributes.
 check_numbers <- function(x, arg, rule = "finite numbers") {
-  if (!is.numeric(x) || is.object(x) || !all(is.finite(x))) {
+  if (!qtest(x, "N+()") || is.object(x)) {
     abort_input(arg, rule, x)
   }
   as.double(x)
@@ -37,19 +39,16 @@ check_numbers <- function(x, arg, rule = "finite numbers") {
 # A matrix of doubles with at least one column, from a matrix or a data frame of numbers.
 # Non-finite entries are let through: the caller decides.
 check_matrix <- function(x, rows, arg) {
-  rule <- sprintf("a numeric matrix (%s x n_dim) or a data frame of numbers", rows)
   if (is.data.frame(x)) {
     x <- check_data_frame(x, arg)
   }
-  if (is_numbers(x) && is.null(dim(x))) {
-    how <- sprintf("use matrix(%s, nrow = 1) for one row, matrix(%s, ncol = 1) for n_dim = 1", arg, arg)
-    abort_input(arg, sprintf("%s: %s", rule, how), x)
-  }
-  if (!is_numbers(x) || !is.matrix(x)) {
-    abort_input(arg, rule, x)
-  }
-  if (ncol(x) == 0) {
-    abort_input(arg, paste(rule, "with at least one column"), x)
+  if (!is_numbers(x) || !is.matrix(x) || ncol(x) == 0) {
+    rule <- sprintf("a numeric matrix (%s x n_dim) or a data frame of numbers", rows)
+    if (is_numbers(x) && is.null(dim(x))) {
+      how <- sprintf("use matrix(%s, nrow = 1) for one row, matrix(%s, ncol = 1) for n_dim = 1", arg, arg)
+      abort_input(arg, sprintf("%s: %s", rule, how), x)
+    }
+    abort_input(arg, paste0(rule, if (is.matrix(x)) " with at least one column"), x)
   }
   if (is.object(x) || typeof(x) != "double") {
     x <- matrix(as.double(x), nrow(x), ncol(x), dimnames = dimnames(x))

@@ -15,10 +15,12 @@
 #' * `fusedmc.backend`: the default of `backend`, `"auto"`, `"cpu"` or `"cuda"`.
 #' * `fusedmc.threads`: the most CPU threads to use; unset, all that OpenMP has (`OMP_NUM_THREADS` governs).
 #'
+#' @importFrom checkmate qtest
 #' @useDynLib fusedmc, .registration = TRUE, .fixes = "C_"
 #' @keywords internal
 "_PACKAGE"
 
 .onUnload <- function(libpath) {
+  .Call(C_ffi_cuda_release) # R does not look for R_unload_fusedmc() where dynamic symbols are off
   library.dynam.unload("fusedmc", libpath)
 }

@@ -114,23 +114,24 @@ new_mh_step <- function(x, accepted, log_density, log_alpha, seed) {
 
 # n_dim numbers, or the lower Cholesky factor.
 check_step_size <- function(step_size, n_dim) {
-  rule <- sprintf("a finite number >= 0, %d of them (one per dim), or a %d x %d Cholesky factor", n_dim, n_dim, n_dim)
   if (is.matrix(step_size)) {
-    return(check_factor(step_size, n_dim, rule))
+    return(check_factor(step_size, n_dim))
   }
-  if (!is.null(dim(step_size)) || !length(step_size) %in% c(1, n_dim)) {
-    abort_input("step_size", rule, step_size)
+  if (is.object(step_size) || !is.null(dim(step_size)) || !qtest(step_size, "N+[0,)") ||
+    !match(length(step_size), c(1L, n_dim), 0L)) {
+    abort_step_size(step_size, n_dim)
   }
-  step_size <- check_numbers(step_size, "step_size", rule)
-  if (any(step_size < 0)) {
-    abort_input("step_size", rule, step_size)
-  }
-  rep_len(step_size, n_dim)
+  rep_len(as.double(step_size), n_dim)
 }
 
-check_factor <- function(factor, n_dim, rule) {
+abort_step_size <- function(step_size, n_dim) {
+  rule <- sprintf("a finite number >= 0, %d of them (one per dim), or a %d x %d Cholesky factor", n_dim, n_dim, n_dim)
+  abort_input("step_size", rule, step_size)
+}
+
+check_factor <- function(factor, n_dim) {
   if (!is.numeric(factor) || !identical(dim(factor), c(n_dim, n_dim)) || !all(is.finite(factor))) {
-    abort_input("step_size", rule, factor)
+    abort_step_size(factor, n_dim)
   }
   lower <- all(factor[upper.tri(factor)] == 0)
   upper <- all(factor[lower.tri(factor)] == 0)

@@ -1,8 +1,8 @@
 # Times mh_step() and is_weights() on R matrices, the R call included, beside the same in plain R, in one run.
 #   Rscript bench/run.R [--large]
-# Prints a table in Markdown: medians in milliseconds, and how many times plain R takes longer. Every round times each
-# variant once, in random order: a machine that slows down slows all of them, and no variant always pays for the garbage
-# of the same other one.
+# Prints a table in Markdown: medians in milliseconds, and how many times plain R takes longer. A round times each variant
+# `n_block` times in a row, as a loop of steps would, and takes the variants in random order: a machine that slows down
+# slows all of them.
 
 suppressPackageStartupMessages(library(fusedmc))
 
@@ -27,17 +27,21 @@ plain_is_weights <- function(x, weights, means, sds, proposal_sd) {
   list(log_weights = log_weights, weights = w, mean = colSums(w * x), ess = 1 / sum(w^2))
 }
 
-# Runs every variant once a round; the first round does not count.
+n_block <- 10
+
+# Medians in milliseconds over all rounds; the first round does not count.
 time_variants <- function(variants, n_rounds) {
-  seconds <- matrix(NA_real_, n_rounds, length(variants))
+  seconds <- array(NA_real_, c(n_rounds, n_block, length(variants)))
   for (round in 0:n_rounds) {
     for (v in sample(length(variants))) {
-      start <- Sys.time()
-      variants[[v]]()
-      if (round > 0) seconds[round, v] <- as.double(difftime(Sys.time(), start, units = "secs"))
+      for (call in seq_len(n_block)) {
+        start <- Sys.time()
+        variants[[v]]()
+        if (round > 0) seconds[round, call, v] <- as.double(difftime(Sys.time(), start, units = "secs"))
+      }
     }
   }
-  1e3 * apply(seconds, 2, stats::median)
+  1e3 * apply(seconds, 3, stats::median)
 }
 
 report <- function(what, variants, n_rounds) {
@@ -87,8 +91,8 @@ means <- matrix(rnorm(3 * 16), 3)
 sds <- matrix(runif(3 * 16, 0.5, 1.5), 3)
 target <- density_mixture(weights, means, sds)
 
-shapes <- list(c(4096, 101))
-if ("--large" %in% commandArgs(TRUE)) shapes <- c(shapes, list(c(1048576, 5)))
+shapes <- list(c(4096, 20))
+if ("--large" %in% commandArgs(TRUE)) shapes <- c(shapes, list(c(1048576, 1)))
 for (shape in shapes) {
   n <- shape[1]
   n_dim <- if (n == 4096) 64 else 16

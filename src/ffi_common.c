@@ -8,8 +8,8 @@
 #include <omp.h>
 #endif
 
-/* Work that is worth a thread: waking one costs some tenths of it, and on a busy machine more. */
-#define NS_PER_THREAD 1.5e5
+/* Work that is worth a thread: waking one costs up to a fifth of it, and on a busy machine more. */
+#define NS_PER_THREAD 5e5
 
 static pid_t process = 0;
 

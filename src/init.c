@@ -18,8 +18,3 @@ void attribute_visible R_init_fusedmc(DllInfo *dll) {
   R_forceSymbols(dll, TRUE);
   ffi_remember_process();
 }
-
-void attribute_visible R_unload_fusedmc(DllInfo *dll) {
-  (void)dll;
-  fmc_cuda_release();
-}
