@@ -1,6 +1,6 @@
 # Times mh_step() and is_weights() on R matrices, the R call included, beside the same in plain R, in one run.
 #   Rscript bench/run.R [--large]
-# Prints a table in Markdown: medians in milliseconds, and how many times plain R takes longer. A round times each variant
+# Prints a table in Markdown: medians in milliseconds, and how many times plain R takes longer. A round times each
 # `n_block` times in a row, as a loop of steps would, and takes the variants in random order: a machine that slows down
 # slows all of them.
 
