@@ -13,8 +13,10 @@
 NULL
 
 # `n_dim` is NA where the density fits any number of dims.
-new_density <- function(type, n_dim, ...) {
-  structure(list(n_dim = n_dim, ...), class = c(paste0("fusedmc_density_", type), "fusedmc_density"))
+new_density <- function(class, n_dim, ...) {
+  density <- list(n_dim = n_dim, ...)
+  class(density) <- c(class, "fusedmc_density")
+  density
 }
 
 #' @rdname fusedmc_density
@@ -24,7 +26,7 @@ print.fusedmc_density <- function(x, ...) {
   invisible(x)
 }
 
-# What C takes: list(weights, means, sds), with means and sds n_components x n_dim.
+# What C takes: list(weights, means, sds), with means and sds n_components x n_dim (for one component a plain vector).
 as_mixture <- function(density, n_dim) {
   UseMethod("as_mixture")
 }

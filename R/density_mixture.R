@@ -36,7 +36,7 @@ density_mixture <- function(weights, means, sds) {
   n_components <- length(weights)
   means <- check_components(means, n_components, "means", "finite")
   sds <- check_sds(sds, n_components, ncol(means))
-  new_density("mixture", ncol(means), weights = weights, means = means, sds = sds)
+  new_density("fusedmc_density_mixture", ncol(means), weights = weights, means = means, sds = sds)
 }
 
 # A K x n_dim matrix of doubles; a vector of K numbers is one column.

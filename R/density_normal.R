@@ -32,7 +32,7 @@ density_normal <- function(mean = 0, sd = 1) {
     abort_input("sd", sprintf("one number, or one per dim (%d, as `mean` has)", lengths[1]), sd)
   }
   n_dim <- if (all(lengths == 1)) NA_integer_ else max(lengths)
-  new_density("normal", n_dim, mean = mean, sd = sd)
+  new_density("fusedmc_density_normal", n_dim, mean = mean, sd = sd)
 }
 
 check_per_dim <- function(x, arg, rule) {
@@ -51,5 +51,5 @@ format.fusedmc_density_normal <- function(x, ...) {
 
 #' @export
 as_mixture.fusedmc_density_normal <- function(density, n_dim) {
-  list(weights = 1, means = matrix(density$mean, 1, n_dim), sds = matrix(density$sd, 1, n_dim))
+  list(weights = 1, means = rep_len(density$mean, n_dim), sds = rep_len(density$sd, n_dim))
 }

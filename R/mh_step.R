@@ -106,10 +106,9 @@ new_mh_step <- function(x, accepted, log_density, log_alpha, seed) {
   if (!is.null(rownames(x))) {
     names(accepted) <- names(log_density) <- names(log_alpha) <- rownames(x)
   }
-  structure(
-    list(x = x, accepted = accepted, log_density = log_density, log_alpha = log_alpha, seed = seed),
-    class = "fusedmc_mh_step"
-  )
+  step <- list(x = x, accepted = accepted, log_density = log_density, log_alpha = log_alpha, seed = seed)
+  class(step) <- "fusedmc_mh_step"
+  step
 }
 
 # n_dim numbers, or the lower Cholesky factor.

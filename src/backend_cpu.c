@@ -1,6 +1,9 @@
 /* The CPU backend: threads over strips of chains and tiles of samples. Each strip or tile is computed whole by one
- * thread, so the number of threads changes nothing. Threads take work as it comes: one that wakes late, as they do
- * after a pause, finds less left. */
+ * thread, so the number of threads changes nothing.
+ *
+ * Threads take work as it comes: one that wakes late, as they do after a pause, finds less left. Strips are taken in
+ * runs that shrink, since a column's page holds 16 strips and threads that write to one page for the first time get in
+ * each other's way: short runs throughout take 1.4 times as long. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,7 +109,7 @@ static fmc_status mh_step(const fmc_mh_step_job *job, fmc_context *context) {
     }
     size_t end = smaller(n_strips, start + per_look);
 #ifdef _OPENMP
-#pragma omp parallel for num_threads(n_threads) schedule(dynamic, 8) if (n_threads > 1)
+#pragma omp parallel for num_threads(n_threads) schedule(guided, 2) if (n_threads > 1)
 #endif
     for (size_t strip = start; strip < end; strip++) {
       size_t first = strip * FMC_STRIP;
