@@ -165,11 +165,11 @@ check_log_weights_finite <- function(result, samples, n, nonfinite, from_densiti
   warn("nonfinite", message, indices = result$bad, n = result$n_bad)
 }
 
-# A sample that is not finite may stand where the log weight is -Inf: it contributes nothing. Elsewhere it spoils the
-# mean.
+# A sample that is not finite may stand where the weight is zero, by a log weight of -Inf or because it was dropped: it
+# contributes nothing. Elsewhere it spoils the mean.
 check_mean <- function(mean, samples, log_weights) {
   if (!is.null(log_weights) && !all(is.finite(mean))) {
-    samples[log_weights == -Inf, ] <- 0
+    samples[!is.finite(log_weights), ] <- 0
     check_finite_rows(samples, "samples")
   }
 }

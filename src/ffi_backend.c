@@ -25,7 +25,7 @@ SEXP ffi_backend_info(void) {
        capability = PROTECT(Rf_allocVector(STRSXP, n));
   for (int i = 0; i < n; i++) {
     fmc_context context = {0};
-    fmc_device device;
+    fmc_device device = {{0}, 0, 0, 0};
     fmc_status status = fmc_cuda_device(i, &device, &context);
     snprintf(text, sizeof text, "%d.%d", device.major, device.minor);
     SET_STRING_ELT(name, i, status == FMC_OK ? Rf_mkChar(device.name) : NA_STRING);

@@ -102,3 +102,24 @@ test_that("loading the package draws no random numbers, opens no device and says
   ))
   expect_identical(run$output, c("seed FALSE ", "again FALSE ", "works 1 "))
 })
+
+test_that("a child forked after threads were used computes the same, on one thread", {
+  skip_on_os("windows")
+  x <- grid_matrix(40000, 16, 305)
+  withr::local_options(fusedmc.threads = 2)
+  here <- mh_step(x, seed = 1, backend = "cpu")
+  job <- parallel::mcparallel(list(
+    threads = backend_info()$threads, step = mh_step(x, seed = 1, backend = "cpu"),
+    weights = is_weights(x, density_normal(0, 1), backend = "cpu")
+  ))
+  answer <- parallel::mccollect(job, wait = FALSE, timeout = 30)
+  if (is.null(answer)) {
+    tools::pskill(job$pid, tools::SIGKILL)
+    parallel::mccollect(job)
+    fail("the child hangs")
+  } else {
+    expect_identical(answer[[1]]$threads, 1L)
+    expect_same_bits(answer[[1]]$step, here)
+    expect_same_bits(answer[[1]]$weights, is_weights(x, density_normal(0, 1), backend = "cpu"))
+  }
+})

@@ -65,6 +65,19 @@ test_that("mixtures of up to 40 components, also with weightless ones", {
   }
 })
 
+test_that("one of noise and u may be given, the generator makes the other", {
+  skip_without_gpu()
+  for (n_dim in c(1, 4, 7, 16, 17, 64)) {
+    x <- grid_matrix(300, n_dim, 909)
+    noise <- grid_matrix(300, n_dim, 910)
+    u <- grid_uniform(300, 911)
+    for (precision in case_precisions) {
+      compare_backends(function(b) mh_step(x, u = u, seed = 1, precision = precision, backend = b))
+      compare_backends(function(b) mh_step(x, noise = noise, seed = 1, precision = precision, backend = b))
+    }
+  }
+})
+
 test_that("steps, seeds and chain offsets from end to end", {
   skip_without_gpu()
   x <- grid_matrix(70, 6, 903)

@@ -288,3 +288,13 @@ test_that("a result survives saveRDS()", {
   saveRDS(result, path)
   expect_identical(readRDS(path), result)
 })
+
+test_that("a dropped sample may be anything: only the others are to blame for a mean that is not finite", {
+  samples <- matrix(c(Inf, NaN, 1, 2))
+  weigh <- function(log_weights) {
+    suppressWarnings(is_weights(samples, log_weights = log_weights, nonfinite = "drop"))
+  }
+  expect_identical(weigh(c(-Inf, NaN, 0, 0))$mean, 1.5)
+  error <- expect_error(weigh(c(0, NaN, 0, 0)), class = "fusedmc_error_input")
+  expect_match(conditionMessage(error), "row 1;", fixed = TRUE)
+})
