@@ -55,8 +55,8 @@ print.fusedmc_backend_info <- function(x, ...) {
 
 # Checks how a call is to run; returns list(backend, device, threads, cpu_ns) with the backend decided. `cpu_ns` is
 # what one CPU thread needs for the call, `bytes` what would travel to the GPU and back; both only have to be right
-# to a factor of two.
-check_run <- function(backend, device, cpu_ns, bytes) {
+# to a factor of two. A user's code among `nodes` needs a compiler for the GPU.
+check_run <- function(backend, device, cpu_ns, bytes, nodes = NULL) {
   check_choice(backend, c("auto", "cpu", "cuda"), "backend")
   device <- check_whole(device, .Machine$integer.max, "device")
   threads <- check_threads()
@@ -71,7 +71,8 @@ check_run <- function(backend, device, cpu_ns, bytes) {
     }
     if (backend == "auto") {
       cpu_time <- cpu_ns / min(threads, found$threads, na.rm = TRUE)
-      backend <- if (found$n > 0 && gpu_is_faster(cpu_time, bytes)) "cuda" else "cpu"
+      use_gpu <- found$n > 0 && gpu_is_faster(cpu_time, bytes) && (!has_source(nodes) || has_nvrtc())
+      backend <- if (use_gpu) "cuda" else "cpu"
     }
   }
   list(backend, as.integer(device), threads, cpu_ns)

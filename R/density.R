@@ -1,7 +1,7 @@
 #' Densities
 #'
 #' A density is what a chain targets, and what importance sampling weighs against what. It is made by a constructor,
-#' which checks it once: [density_normal()] or [density_mixture()]. All built-in densities are normalised.
+#' which checks it once.
 #'
 #' @param x A density.
 #' @param ... Not used.
@@ -26,34 +26,76 @@ print.fusedmc_density <- function(x, ...) {
   invisible(x)
 }
 
-# What C takes: list(weights, means, sds), with means and sds n_components x n_dim (for one component a plain vector).
-as_mixture <- function(density, n_dim) {
-  UseMethod("as_mixture")
+# What C takes: the density in `n_dim` dims as a list of nodes in postfix order, each made by node().
+density_nodes <- function(density, n_dim) {
+  UseMethod("density_nodes")
 }
 
-# Checks that `density` is one and that it fits `n_dim` columns of `what`; returns what C takes.
+# A node, as src/ffi_density.c reads it. `kind` is a name in src/core/kinds.h, whose header says what count, flags,
+# numbers and arrays mean. `ns`: what one point takes one CPU thread, in nanoseconds, to a factor of two.
+node <- function(kind, count = 1, flags = 0L, numbers = numeric(), arrays = list(), ns = 1, source = NULL) {
+  list(
+    kind = kind, count = as.double(count), flags = as.integer(flags), numbers = numbers, arrays = arrays, ns = ns,
+    source = source
+  )
+}
+
+# A mixture of products of normals: weights that sum to 1; means and sds K x n_dim, or K numbers for all dims.
+mixture_node <- function(weights, means, sds, n_dim) {
+  arrays <- .Call(C_ffi_mixture_arrays, weights, means, sds, as.double(n_dim))
+  count <- length(arrays$log_const)
+  node("mixture", count, arrays = arrays, ns = n_dim * 0.6 * count)
+}
+
+has_source <- function(nodes) {
+  any(vapply(nodes, function(node) !is.null(node$source), NA))
+}
+
+# The nodes with every user's code compiled for where the call runs.
+linked <- function(nodes, precision, run) {
+  if (has_source(nodes)) link_sources(nodes, precision, run[[1]], run[[2]]) else nodes
+}
+
+nodes_ns <- function(nodes) {
+  sum(vapply(nodes, function(node) node$ns, 0))
+}
+
+# Checks that `density` is one and that it fits `n_dim` columns of `what`.
 check_density <- function(density, n_dim, arg, what) {
   if (!inherits(density, "fusedmc_density")) {
     abort_input(arg, "a density, such as density_normal(0, 1)", density)
   }
   if (!is.na(density$n_dim) && density$n_dim != n_dim) {
-    rule <- sprintf("a density in %d dims, as `%s` has %d columns", n_dim, what, n_dim)
+    rule <- sprintf("a density in %s, as `%s` has %s", counted(n_dim, "dim"), what, counted(n_dim, "column"))
     abort("input", sprintf("`%s` must be %s; it is %s.", arg, rule, format(density)), argument = arg)
   }
-  as_mixture(density, n_dim)
 }
 
-# Means and 1 / sd must be numbers in the precision they are computed in; the constructors see to it for double.
-check_density_range <- function(mixture, precision, arg) {
+# Parameters must be numbers in the precision they are computed in; the constructors see to it for double.
+check_density_range <- function(nodes, precision, arg) {
+  if (precision == "double") {
+    return(invisible())
+  }
   largest_float <- (2 - 2^-23) * 2^127
-  if (precision == "single" && any(abs(mixture$means) > largest_float)) {
-    worst <- mixture$means[which.max(abs(mixture$means))]
-    abort_input(arg, "a density whose means fit single precision (up to 3.4e38)", worst)
+  for (node in nodes) {
+    for (name in names(node$arrays)) {
+      x <- node$arrays[[name]]
+      if (name == "inv_sd" && any(x < 1 / largest_float | x > largest_float)) {
+        worst <- 1 / x[which.max(abs(log(x)))]
+        abort_input(arg, "a density whose sds fit single precision (2.9e-39 to 3.4e38)", worst)
+      }
+      if (any(abs(x[is.finite(x)]) > largest_float)) {
+        what <- if (name == "mean") "means" else "parameters"
+        rule <- sprintf("a density whose %s fit single precision (up to 3.4e38)", what)
+        abort_input(arg, rule, x[which.max(abs(x))])
+      }
+    }
   }
-  if (precision == "single" && any(mixture$sds < 1 / largest_float | mixture$sds > largest_float)) {
-    worst <- mixture$sds[which.max(abs(log(mixture$sds)))]
-    abort_input(arg, "a density whose sds fit single precision (2.9e-39 to 3.4e38)", worst)
-  }
+}
+
+# Whether the density is, somewhere in it, a function of R, so that it is evaluated in R.
+is_in_r <- function(density) {
+  isTRUE(density$in_r)
 }
 
 # The smallest sd whose inverse is a number.

@@ -81,6 +81,6 @@ format.fusedmc_density_mixture <- function(x, ...) {
 }
 
 #' @export
-as_mixture.fusedmc_density_mixture <- function(density, n_dim) {
-  density[c("weights", "means", "sds")]
+density_nodes.fusedmc_density_mixture <- function(density, n_dim) {
+  list(mixture_node(density$weights, density$means, density$sds, n_dim))
 }

@@ -50,6 +50,9 @@ format.fusedmc_density_normal <- function(x, ...) {
 }
 
 #' @export
-as_mixture.fusedmc_density_normal <- function(density, n_dim) {
-  list(weights = 1, means = rep_len(density$mean, n_dim), sds = rep_len(density$sd, n_dim))
+density_nodes.fusedmc_density_normal <- function(density, n_dim) {
+  one <- length(density$mean) == 1 && length(density$sd) == 1
+  mean <- if (one) density$mean else rep_len(density$mean, n_dim)
+  sd <- if (one) density$sd else rep_len(density$sd, n_dim)
+  list(mixture_node(1, mean, sd, n_dim))
 }

@@ -69,27 +69,36 @@ is_weights <- function(samples = NULL, target = NULL, proposal = density_normal(
   n <- if (is.null(samples)) length(log_weights) else nrow(samples)
   n_dim <- if (is.null(samples)) 0L else ncol(samples)
   precision <- check_precision(if (missing(precision)) "double" else precision)
-  if (is.null(log_weights)) {
-    target <- check_density(target, n_dim, "target", "samples")
-    proposal <- check_density(proposal, n_dim, "proposal", "samples")
-    check_density_range(target, precision, "target")
-    check_density_range(proposal, precision, "proposal")
-  } else {
-    log_weights <- check_log_weights(log_weights, n, samples)
-    target <- proposal <- NULL
-  }
   check_flag(weights, "weights")
   nonfinite <- check_choice(if (missing(nonfinite)) "error" else nonfinite, c("error", "drop"), "nonfinite")
-  n_components <- length(target$weights) + length(proposal$weights)
+  densities <- list()
+  from_densities <- is.null(log_weights)
+  if (from_densities) {
+    check_density(target, n_dim, "target", "samples")
+    check_density(proposal, n_dim, "proposal", "samples")
+    if (is_in_r(target) || is_in_r(proposal)) {
+      log_weights <- log_ratio_in_r(target, proposal, samples, precision, backend, device)
+    } else {
+      densities <- list(target = density_nodes(target, n_dim), proposal = density_nodes(proposal, n_dim))
+      check_density_range(densities$target, precision, "target")
+      check_density_range(densities$proposal, precision, "proposal")
+    }
+  } else {
+    log_weights <- check_log_weights(log_weights, n, samples)
+  }
+  nodes <- c(densities$target, densities$proposal)
   numbers <- as.double(n) * (n_dim + 1)
-  run <- check_run(backend, device, cpu_ns = numbers * (0.4 + 0.6 * n_components), bytes = 8 * numbers)
+  run <- check_run(backend, device, cpu_ns = numbers * 0.4 + n * nodes_ns(nodes), bytes = 8 * numbers, nodes = nodes)
   if (n == 0) {
     return(empty_is_weights(samples, weights))
   }
 
-  result <- .Call(C_ffi_is_weights, samples, target, proposal, log_weights, weights, precision == "single", run)
+  densities <- lapply(densities, linked, precision = precision, run = run)
+  result <- .Call(
+    C_ffi_is_weights, samples, densities$target, densities$proposal, log_weights, weights, precision == "single", run
+  )
   result <- check_result(result, run[[1]])
-  check_log_weights_finite(result, samples, n, nonfinite, is.null(log_weights))
+  check_log_weights_finite(result, samples, n, nonfinite, from_densities)
   if (result$ess == 0) {
     warn("nonfinite", sprintf("All %s log weights are -Inf: weights and mean are NA.", format(n, scientific = FALSE)))
   }

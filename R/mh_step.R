@@ -72,17 +72,18 @@ mh_step <- function(x, target = density_normal(0, 1), step_size = 0.1, noise = N
   if (n_dim > 2^30) {
     abort_input("x", "a matrix of at most 2^30 columns", x)
   }
-  mixture <- check_density(target, n_dim, "target", "x")
+  check_density(target, n_dim, "target", "x")
   precision <- check_precision(if (missing(precision)) "double" else precision)
-  check_density_range(mixture, precision, "target")
+  nodes <- if (!is_in_r(target)) density_nodes(target, n_dim)
+  check_density_range(nodes, precision, "target")
   step_size <- check_step_size(step_size, n_dim)
   noise <- check_noise(noise, n_chains, n_dim)
   u <- check_uniforms(u, n_chains)
   step <- check_whole(step, 2^32 - 1, "step", "2^32 - 1")
   chain_offset <- check_whole(chain_offset, 2^53, "chain_offset", "2^53")
   numbers <- as.double(n_chains) * n_dim
-  per_number <- 6 + 1.2 * length(mixture$weights) + if (is.matrix(step_size)) 0.3 * n_dim else 0
-  run <- check_run(backend, device, cpu_ns = numbers * per_number, bytes = 16 * numbers)
+  cpu_ns <- numbers * (6 + if (is.matrix(step_size)) 0.3 * n_dim else 0) + 2 * n_chains * nodes_ns(nodes)
+  run <- check_run(backend, device, cpu_ns = cpu_ns, bytes = 16 * numbers, nodes = nodes)
   if (is.null(seed) && !is.null(noise) && !is.null(u)) {
     seed <- NA_real_
   } else {
@@ -93,8 +94,15 @@ mh_step <- function(x, target = density_normal(0, 1), step_size = 0.1, noise = N
   }
 
   rng <- c(if (is.na(seed)) 0 else seed, step, chain_offset)
-  result <- .Call(C_ffi_mh_step, x, mixture, step_size, noise, u, rng, precision == "single", run)
-  result <- check_result(result, run[[1]])
+  take_step <- function(given) {
+    nodes <- linked(nodes, precision, run)
+    result <- .Call(C_ffi_mh_step, x, nodes, step_size, noise, u, rng, precision == "single", given, run)
+    check_result(result, run[[1]])
+  }
+  given <- if (is_in_r(target)) {
+    list(evaluate_in_r(target, x, precision), evaluate_in_r(target, take_step(NULL), precision))
+  }
+  result <- take_step(given)
   check_starts(x, target, result$not_finite)
   if (result$not_finite$n_proposal > 0) {
     warn_proposals(result$not_finite, step, chain_offset)

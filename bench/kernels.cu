@@ -152,15 +152,15 @@ int main() {
   int n_sms = properties.multiProcessorCount;
   size_t shapes[][2] = {{4096, 64}, {1048576, 16}, {16384, 512}, {65536, 5}};
   for (auto &shape : shapes) {
-    time_mh_step<double, mh_args_f64, mh_constants_f64, fmc_density_f64>("double", shape[0], shape[1], rate, n_sms,
+    time_mh_step<double, mh_args_f64, mh_constants_f64, mixture_f64>("double", shape[0], shape[1], rate, n_sms,
                                                                          launch_mh_step_f64);
-    time_mh_step<float, mh_args_f32, mh_constants_f32, fmc_density_f32>("single", shape[0], shape[1], rate, n_sms,
+    time_mh_step<float, mh_args_f32, mh_constants_f32, mixture_f32>("single", shape[0], shape[1], rate, n_sms,
                                                                         launch_mh_step_f32);
   }
   for (size_t n : {(size_t)4096, (size_t)1 << 20, (size_t)1 << 24}) {
-    time_is_weights<double, log_weights_args_f64, tile_sums_args_f64, fmc_density_f64>(
+    time_is_weights<double, log_weights_args_f64, tile_sums_args_f64, mixture_f64>(
         "double", n, 16, 3, rate, launch_log_weights_f64, launch_tile_sums_f64);
-    time_is_weights<float, log_weights_args_f32, tile_sums_args_f32, fmc_density_f32>(
+    time_is_weights<float, log_weights_args_f32, tile_sums_args_f32, mixture_f32>(
         "single", n, 16, 3, rate, launch_log_weights_f32, launch_tile_sums_f32);
   }
   return 0;

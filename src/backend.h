@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/kinds.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -32,11 +34,41 @@ typedef struct {
   size_t bytes; /* with FMC_ERROR_MEMORY */
 } fmc_context;
 
-/* A mixture of n_components products of normals; see core/density.h. Rows of mean and inv_sd are components. */
+/* Data of a user's density, under the name that its code uses. */
 typedef struct {
-  size_t n_dim, n_components;
-  double *log_const, *mean, *inv_sd;
-} fmc_mixture;
+  const char *name;
+  int is_int, is_scalar;
+  size_t n, nrow, ncol;
+  const void *values; /* doubles or ints, as R has them */
+} fmc_source_item;
+
+/* A user's density, compiled: for the CPU or for the GPU. */
+typedef struct {
+  const char *key; /* of the compiled object: densities of the same code share it */
+  int in_float;    /* the code computes in float */
+  void (*cpu)(const void *values, const void *x, size_t stride, int n, void *out);
+  const void *cpu_source; /* what core/source.h takes */
+  const void *cubin;
+  size_t cubin_bytes, n_items;
+  const fmc_source_item *items;
+} fmc_source;
+
+/* A node of a density; core/nodes.h has the same in the precision of a call. */
+typedef struct {
+  int kind, flags;
+  size_t n_dim, count;
+  double number[FMC_NODE_NUMBERS];
+  const double *array[FMC_NODE_ARRAYS];
+  size_t length[FMC_NODE_ARRAYS];
+  const fmc_source *source; /* of a user's density alone */
+} fmc_node;
+
+/* A density in postfix order; see core/density.h. */
+typedef struct {
+  size_t n_dim, n_nodes;
+  const fmc_node *node;
+  int depth; /* values on the stack at most */
+} fmc_density;
 
 typedef struct {
   size_t n_chains, n_dim;
@@ -48,7 +80,8 @@ typedef struct {
   uint64_t seed, chain_offset;
   uint32_t step;
   int single_precision;
-  const fmc_mixture *target;
+  const fmc_density *target; /* NULL: `given`, or with neither x_new gets the proposals and nothing else is done */
+  const double *given_old, *given_new; /* log densities at x and at the proposals */
 
   double *x_new, *log_density, *log_alpha;
   int *accepted; /* FMC_REJECTED .. FMC_PROPOSAL_NOT_FINITE of core/core.h */
@@ -64,13 +97,22 @@ typedef struct {
 typedef struct {
   size_t n, n_dim;
   const double *samples; /* n x n_dim, or NULL with given log weights */
-  const fmc_mixture *target, *proposal;
+  const fmc_density *target, *proposal;
   const double *given_log_weights; /* n, or NULL: from the densities */
   int single_precision;
 
   double *log_weights; /* n, or NULL: not wanted */
   fmc_weighted_sums *sums;
 } fmc_is_job;
+
+typedef struct {
+  size_t n, n_dim;
+  const double *x; /* n x n_dim */
+  const fmc_density *density;
+  int single_precision;
+
+  double *log_density; /* n */
+} fmc_log_density_job;
 
 typedef struct {
   char name[256];
@@ -82,6 +124,7 @@ typedef struct {
   const char *name;
   fmc_status (*mh_step)(const fmc_mh_step_job *job, fmc_context *context);
   fmc_status (*is_weights)(const fmc_is_job *job, fmc_context *context);
+  fmc_status (*log_density)(const fmc_log_density_job *job, fmc_context *context);
 } fmc_backend;
 
 extern const fmc_backend fmc_backend_cpu;

@@ -35,35 +35,68 @@ static fmc_status interrupted(fmc_context *context) {
   return FMC_ERROR_INTERRUPTED;
 }
 
-/* Densities in the job's precision. */
-typedef union {
-  fmc_density_f64 f64;
-  fmc_density_f32 f32;
+/* A density in the job's precision, and the memory that it owns. */
+typedef struct {
+  union {
+    fmc_density_f64 f64;
+    fmc_density_f32 f32;
+  } as;
+  void *owned;
 } density_any;
 
-/* Fills *density; *owned is what the caller frees. Zero where there is no memory. */
-static int density_for(const fmc_mixture *mixture, int single_precision, density_any *density, float **owned) {
-  size_t n_components = mixture->n_components, n_numbers = n_components * mixture->n_dim;
-  *owned = NULL;
-  if (!single_precision) {
-    fmc_density_f64 d = {mixture->n_dim, n_components, mixture->log_const, mixture->mean, mixture->inv_sd};
-    density->f64 = d;
-    return 1;
-  }
-  float *numbers = malloc((n_components + 2 * n_numbers) * sizeof(float));
-  if (!numbers)
+static size_t n_numbers(const fmc_density *density) {
+  size_t n = 0;
+  for (size_t k = 0; k < density->n_nodes; k++)
+    for (int a = 0; a < FMC_NODE_ARRAYS; a++)
+      n += density->node[k].length[a];
+  return n;
+}
+
+static const void *source_of(const fmc_node *node) { return node->source ? node->source->cpu_source : NULL; }
+
+/* Nodes as they are, with their arrays. Zero where there is no memory. */
+static int density_f64(const fmc_density *density, density_any *out) {
+  fmc_node_f64 *nodes = malloc(density->n_nodes * sizeof *nodes);
+  if (!nodes)
     return 0;
-  float *log_const = numbers, *mean = log_const + n_components, *inv_sd = mean + n_numbers;
-  for (size_t i = 0; i < n_components; i++)
-    log_const[i] = (float)mixture->log_const[i];
-  for (size_t i = 0; i < n_numbers; i++) {
-    mean[i] = (float)mixture->mean[i];
-    inv_sd[i] = (float)mixture->inv_sd[i];
+  for (size_t k = 0; k < density->n_nodes; k++) {
+    const fmc_node *node = density->node + k;
+    fmc_node_f64 to = {.kind = node->kind, .flags = node->flags, .n_dim = node->n_dim, .count = node->count};
+    memcpy(to.number, node->number, sizeof to.number);
+    memcpy(to.array, node->array, sizeof to.array);
+    to.source = source_of(node);
+    nodes[k] = to;
   }
-  fmc_density_f32 d = {mixture->n_dim, n_components, log_const, mean, inv_sd};
-  density->f32 = d;
-  *owned = numbers;
+  out->owned = nodes;
+  out->as.f64 = (fmc_density_f64){density->n_dim, density->n_nodes, nodes};
   return 1;
+}
+
+/* The same with every array rounded to float. */
+static int density_f32(const fmc_density *density, density_any *out) {
+  fmc_node_f32 *nodes = malloc(density->n_nodes * sizeof *nodes + n_numbers(density) * sizeof(float));
+  if (!nodes)
+    return 0;
+  float *floats = (float *)(nodes + density->n_nodes);
+  for (size_t k = 0; k < density->n_nodes; k++) {
+    const fmc_node *node = density->node + k;
+    fmc_node_f32 to = {.kind = node->kind, .flags = node->flags, .n_dim = node->n_dim, .count = node->count};
+    memcpy(to.number, node->number, sizeof to.number);
+    for (int a = 0; a < FMC_NODE_ARRAYS; a++) {
+      to.array[a] = node->array[a] ? floats : NULL;
+      for (size_t i = 0; i < node->length[a]; i++)
+        *floats++ = (float)node->array[a][i];
+    }
+    to.source = source_of(node);
+    nodes[k] = to;
+  }
+  out->owned = nodes;
+  out->as.f32 = (fmc_density_f32){density->n_dim, density->n_nodes, nodes};
+  return 1;
+}
+
+static int density_for(const fmc_density *density, int single_precision, density_any *out) {
+  return single_precision ? density_f32(density, out) : density_f64(density, out);
 }
 
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
@@ -89,8 +122,7 @@ static int threads_for(size_t n_parts, const fmc_context *context) {
 static fmc_status mh_step(const fmc_mh_step_job *job, fmc_context *context) {
   const fmc_cpu_kernels *kernels = fmc_cpu_kernels_now();
   fmc_status status = FMC_OK;
-  density_any target;
-  float *owned = NULL;
+  density_any target = {.owned = NULL};
   char *scratch = NULL;
   size_t n_strips = (job->n_chains + FMC_STRIP - 1) / FMC_STRIP;
   int n_threads = threads_for(n_strips, context);
@@ -98,7 +130,7 @@ static fmc_status mh_step(const fmc_mh_step_job *job, fmc_context *context) {
   size_t bytes = padded(fmc_cpu_mh_scratch(job));
 
   scratch = malloc(bytes * (size_t)n_threads + LINE);
-  if (!scratch || !density_for(job->target, job->single_precision, &target, &owned)) {
+  if (!scratch || (job->target && !density_for(job->target, job->single_precision, &target))) {
     status = out_of_memory(context, bytes * (size_t)n_threads);
     goto done;
   }
@@ -113,12 +145,12 @@ static fmc_status mh_step(const fmc_mh_step_job *job, fmc_context *context) {
 #endif
     for (size_t strip = start; strip < end; strip++) {
       size_t first = strip * FMC_STRIP;
-      kernels->mh_strip(job, &target, first, smaller(FMC_STRIP, job->n_chains - first),
+      kernels->mh_strip(job, job->target ? &target : NULL, first, smaller(FMC_STRIP, job->n_chains - first),
                         aligned(scratch) + bytes * (size_t)omp_get_thread_num());
     }
   }
 done:
-  free(owned);
+  free(target.owned);
   free(scratch);
   return status;
 }
@@ -149,8 +181,7 @@ static fmc_status weigh(const fmc_is_job *job, const density_any *target, const 
 static fmc_status is_weights(const fmc_is_job *job, fmc_context *context) {
   const fmc_cpu_kernels *kernels = fmc_cpu_kernels_now();
   fmc_status status = FMC_OK;
-  density_any target, proposal;
-  float *owned_target = NULL, *owned_proposal = NULL;
+  density_any target = {.owned = NULL}, proposal = {.owned = NULL};
   char *scratch = NULL;
   double *sum_x = NULL, *room = NULL;
   fmc_weighted_sums *sums = NULL;
@@ -168,8 +199,8 @@ static fmc_status is_weights(const fmc_is_job *job, fmc_context *context) {
   room = malloc(per_piece * FMC_TILE * sizeof(double));
   tree = fmc_tile_tree_new(n_dim);
   if (!scratch || !sum_x || !sums || !room || !tree ||
-      (job->target && !density_for(job->target, job->single_precision, &target, &owned_target)) ||
-      (job->proposal && !density_for(job->proposal, job->single_precision, &proposal, &owned_proposal))) {
+      (job->target && !density_for(job->target, job->single_precision, &target)) ||
+      (job->proposal && !density_for(job->proposal, job->single_precision, &proposal))) {
     status = out_of_memory(context, bytes * (size_t)n_threads + per_piece * (n_dim + FMC_TILE) * sizeof(double));
     goto done;
   }
@@ -205,8 +236,8 @@ done:
   free(room);
   free(sums);
   free(sum_x);
-  free(owned_proposal);
-  free(owned_target);
+  free(proposal.owned);
+  free(target.owned);
   free(scratch);
   return status;
 }
@@ -224,4 +255,40 @@ void fmc_cpu_normalise(const double *log_weights, size_t n, const fmc_weighted_s
   }
 }
 
-const fmc_backend fmc_backend_cpu = {"cpu", mh_step, is_weights};
+static fmc_status log_density(const fmc_log_density_job *job, fmc_context *context) {
+  const fmc_cpu_kernels *kernels = fmc_cpu_kernels_now();
+  fmc_status status = FMC_OK;
+  density_any density = {.owned = NULL};
+  char *scratch = NULL;
+  size_t n_strips = (job->n + FMC_STRIP - 1) / FMC_STRIP;
+  int n_threads = threads_for(n_strips, context);
+  size_t per_look = parts_per_look(n_strips, n_threads, context);
+  size_t bytes = padded(fmc_cpu_log_density_scratch(job));
+
+  scratch = malloc(bytes * (size_t)n_threads + LINE);
+  if (!scratch || !density_for(job->density, job->single_precision, &density)) {
+    status = out_of_memory(context, bytes * (size_t)n_threads);
+    goto done;
+  }
+  for (size_t start = 0; start < n_strips; start += per_look) {
+    if (start > 0 && context->interrupted()) {
+      status = interrupted(context);
+      goto done;
+    }
+    size_t end = smaller(n_strips, start + per_look);
+#ifdef _OPENMP
+#pragma omp parallel for num_threads(n_threads) schedule(guided, 2) if (n_threads > 1)
+#endif
+    for (size_t strip = start; strip < end; strip++) {
+      size_t first = strip * FMC_STRIP;
+      kernels->log_density(job, &density, first, smaller(FMC_STRIP, job->n - first),
+                           aligned(scratch) + bytes * (size_t)omp_get_thread_num());
+    }
+  }
+done:
+  free(density.owned);
+  free(scratch);
+  return status;
+}
+
+const fmc_backend fmc_backend_cpu = {"cpu", mh_step, is_weights, log_density};

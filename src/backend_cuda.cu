@@ -19,9 +19,10 @@
 #include "core/normal_table.h"
 
 #define FMC_NORMAL_ROWS ((int)(sizeof(fmc_normal_table) / sizeof(fmc_normal_table[0])))
-#define FMC_DIM_GROUP 8     /* dims whose sums one block of threads keeps in registers */
-#define FMC_FEW_DIMS 16     /* dims of a proposal that one thread keeps in registers */
-#define FMC_FEW_THREADS 128 /* threads of a block that does so */
+#define FMC_DIM_GROUP 8      /* dims whose sums one block of threads keeps in registers */
+#define FMC_REGISTER_DIMS 32 /* dims of a sample that one thread keeps in registers */
+#define FMC_FEW_DIMS 16      /* dims of a proposal that one thread keeps in registers */
+#define FMC_FEW_THREADS 128  /* threads of a block that does so */
 
 /* Copies the normals' table to shared memory, where a look-up is one 16-byte load; all threads of the block take part.
  */
@@ -73,289 +74,24 @@ static __device__ double block_sum(double value, double *shared) {
   return sum[0];
 }
 
+#include "cuda_memory.h"
+
+#include "cuda_chunks.h"
+
+#define IS_SINGLE (sizeof(REAL) == sizeof(float))
+
 #include "core/real_f64.h"
 #include "cuda_kernels.h"
+#include "cuda_density.h"
+#include "cuda_calls.h"
+#include "cuda_weights.h"
 #include "core/real_end.h"
 
 #include "core/real_f32.h"
 #include "cuda_kernels.h"
-#include "core/real_end.h"
-
-#define N_SLOTS 2
-#define SLOT_BYTES ((size_t)4 << 20)  /* aimed at: large enough for the bus, small enough to overlap */
-#define KEEP_BYTES ((size_t)64 << 20) /* a slot larger than this is given back at the end of its call */
-
-typedef struct {
-  cudaStream_t stream;
-  char *pinned, *device;
-  size_t pinned_bytes, device_bytes;
-} fmc_slot;
-
-/* Kept between calls. CUDA does not survive a fork, so the process is remembered with it. */
-static struct {
-  pid_t process;     /* that used CUDA first; 0 before */
-  int n_devices;     /* -1 until asked */
-  char why[256];     /* there are none */
-  int device, n_sms; /* that the slots belong to; -1: no slots */
-  fmc_slot slot[N_SLOTS];
-  char *parameters; /* device memory for what all chunks share */
-  size_t parameter_bytes;
-} kept = {0, -1, "", -1, 0, {{0}}, NULL, 0};
-
-static fmc_status failed(fmc_context *context, cudaError_t error, const char *what) {
-  snprintf(context->message, sizeof context->message, "%s failed: %s (%s)", what, cudaGetErrorString(error),
-           cudaGetErrorName(error));
-  cudaGetLastError(); /* an error that does not stick is over */
-  return FMC_ERROR_CUDA;
-}
-
-#define TRY(call)                                                                                                      \
-  do {                                                                                                                 \
-    cudaError_t error_ = (call);                                                                                       \
-    if (error_ != cudaSuccess) {                                                                                       \
-      status = failed(context, error_, #call);                                                                         \
-      goto done;                                                                                                       \
-    }                                                                                                                  \
-  } while (0)
-
-#define TRY_STATUS(call)                                                                                               \
-  do {                                                                                                                 \
-    status = (call);                                                                                                   \
-    if (status != FMC_OK)                                                                                              \
-      goto done;                                                                                                       \
-  } while (0)
-
-static int forked(void) { return kept.process != 0 && kept.process != getpid(); }
-
-static const char *const why_forked = "CUDA was used before this process was forked and cannot be used in it; use "
-                                      "backend = \"cpu\" there, or processes that are started afresh";
-
-int fmc_cuda_n_devices(char *why, size_t size) {
-  if (forked()) {
-    snprintf(why, size, "%s", why_forked);
-    return 0;
-  }
-  if (kept.n_devices < 0) {
-    int driver = 0;
-    kept.process = getpid();
-    cudaError_t error = cudaDriverGetVersion(&driver);
-    if (error == cudaSuccess && driver == 0) {
-      snprintf(kept.why, sizeof kept.why, "there is no NVIDIA driver");
-      kept.n_devices = 0;
-    } else if ((error = cudaGetDeviceCount(&kept.n_devices)) != cudaSuccess || kept.n_devices == 0) {
-      const char *text = error == cudaSuccess ? "no device" : cudaGetErrorString(error);
-      snprintf(kept.why, sizeof kept.why, "the NVIDIA driver offers no GPU (%s)", text);
-      kept.n_devices = 0;
-      cudaGetLastError();
-    }
-  }
-  snprintf(why, size, "%s", kept.why);
-  return kept.n_devices;
-}
-
-int fmc_cuda_toolkit_version(void) { return CUDART_VERSION; }
-
-int fmc_cuda_driver_version(void) {
-  int version = 0;
-  if (forked() || cudaDriverGetVersion(&version) != cudaSuccess)
-    return 0;
-  return version;
-}
-
-/* Whether `device` is one; says why where it is not. */
-static fmc_status check_device(int device, fmc_context *context) {
-  int n = fmc_cuda_n_devices(context->message, sizeof context->message);
-  if (n == 0)
-    return FMC_ERROR_CUDA;
-  if (device < 0 || device >= n) {
-    snprintf(context->message, sizeof context->message, "device %d is not one of 0 to %d", device, n - 1);
-    return FMC_ERROR_DEVICE;
-  }
-  return FMC_OK;
-}
-
-fmc_status fmc_cuda_device(int device, fmc_device *out, fmc_context *context) {
-  cudaDeviceProp properties;
-  fmc_status status = check_device(device, context);
-  if (status != FMC_OK)
-    return status;
-  TRY(cudaGetDeviceProperties(&properties, device));
-  memset(out, 0, sizeof *out);
-  snprintf(out->name, sizeof out->name, "%s", properties.name);
-  out->memory_bytes = (double)properties.totalGlobalMem;
-  out->major = properties.major;
-  out->minor = properties.minor;
-done:
-  return status;
-}
-
-static void release_slot(fmc_slot *slot) {
-  cudaFreeHost(slot->pinned);
-  cudaFree(slot->device);
-  slot->pinned = slot->device = NULL;
-  slot->pinned_bytes = slot->device_bytes = 0;
-}
-
-static void release_memory(void) {
-  for (int s = 0; s < N_SLOTS; s++)
-    release_slot(&kept.slot[s]);
-  cudaFree(kept.parameters);
-  kept.parameters = NULL;
-  kept.parameter_bytes = 0;
-}
-
-void fmc_cuda_release(void) {
-  int before = 0;
-  if (forked() || kept.process == 0 || kept.device < 0)
-    return;
-  cudaGetDevice(&before);
-  cudaSetDevice(kept.device);
-  release_memory();
-  for (int s = 0; s < N_SLOTS; s++) {
-    cudaStreamDestroy(kept.slot[s].stream);
-    kept.slot[s].stream = NULL;
-  }
-  kept.device = -1;
-  cudaSetDevice(before);
-  cudaGetLastError();
-}
-
-/* Makes `device` current and its streams ready; the caller's device comes back in *before. */
-static fmc_status enter(fmc_context *context, int *before) {
-  fmc_status status = check_device(context->device, context);
-  *before = -1;
-  if (status != FMC_OK)
-    return status;
-  if (kept.device >= 0 && kept.device != context->device)
-    fmc_cuda_release();
-  TRY(cudaGetDevice(before));
-  TRY(cudaSetDevice(context->device));
-  if (kept.device < 0) {
-    TRY(cudaDeviceGetAttribute(&kept.n_sms, cudaDevAttrMultiProcessorCount, context->device));
-    for (int s = 0; s < N_SLOTS; s++)
-      TRY(cudaStreamCreateWithFlags(&kept.slot[s].stream, cudaStreamNonBlocking));
-    kept.device = context->device;
-  }
-done:
-  return status;
-}
-
-static void leave(int before) {
-  for (int s = 0; s < N_SLOTS; s++) {
-    if (kept.slot[s].stream)
-      cudaStreamSynchronize(kept.slot[s].stream);
-    if (kept.slot[s].device_bytes > KEEP_BYTES)
-      release_slot(&kept.slot[s]);
-  }
-  if (kept.parameter_bytes > KEEP_BYTES) {
-    cudaFree(kept.parameters);
-    kept.parameters = NULL;
-    kept.parameter_bytes = 0;
-  }
-  if (before >= 0)
-    cudaSetDevice(before);
-  cudaGetLastError();
-}
-
-static cudaError_t allocate_device(void **memory, size_t bytes) { return cudaMalloc(memory, bytes); }
-static cudaError_t allocate_pinned(void **memory, size_t bytes) {
-  return cudaHostAlloc(memory, bytes, cudaHostAllocDefault);
-}
-
-static fmc_status allocate(cudaError_t (*how)(void **, size_t), char **memory, size_t bytes, fmc_context *context) {
-  void *got = NULL;
-  cudaError_t error = how(&got, bytes);
-  *memory = (char *)got;
-  if (error == cudaErrorMemoryAllocation) {
-    cudaGetLastError();
-    context->bytes = bytes;
-    snprintf(context->message, sizeof context->message, "cannot allocate %.0f bytes (%.3f GB) of %s memory",
-             (double)bytes, (double)bytes / 1e9, how == allocate_device ? "GPU" : "pinned host");
-    return FMC_ERROR_MEMORY;
-  }
-  return error == cudaSuccess ? FMC_OK : failed(context, error, "memory allocation");
-}
-
-/* Makes a buffer at least this large; what it held is gone. */
-static fmc_status grow(cudaError_t (*how)(void **, size_t), char **memory, size_t *has, size_t bytes,
-                       fmc_context *context) {
-  if (bytes <= *has)
-    return FMC_OK;
-  if (how == allocate_device)
-    cudaFree(*memory);
-  else
-    cudaFreeHost(*memory);
-  *memory = NULL;
-  *has = 0;
-  fmc_status status = allocate(how, memory, bytes, context);
-  if (status == FMC_OK)
-    *has = bytes;
-  return status;
-}
-
-/* What a call needs: slots for its chunks and room for its parameters. */
-typedef struct {
-  size_t n_slots, pinned_bytes, device_bytes, parameter_bytes;
-} fmc_needs;
-
-static fmc_status try_reserve(const fmc_needs *needs, fmc_context *context) {
-  fmc_status status = FMC_OK;
-  TRY_STATUS(grow(allocate_device, &kept.parameters, &kept.parameter_bytes, needs->parameter_bytes, context));
-  for (size_t s = 0; s < needs->n_slots; s++) {
-    fmc_slot *slot = &kept.slot[s];
-    TRY_STATUS(grow(allocate_pinned, &slot->pinned, &slot->pinned_bytes, needs->pinned_bytes, context));
-    TRY_STATUS(grow(allocate_device, &slot->device, &slot->device_bytes, needs->device_bytes, context));
-  }
-done:
-  return status;
-}
-
-/* Where memory has run out, gives back all that is kept and what R no longer needs, and tries once more. */
-static fmc_status reserve(const fmc_needs *needs, fmc_context *context) {
-  fmc_status status = try_reserve(needs, context);
-  if (status != FMC_ERROR_MEMORY)
-    return status;
-  release_memory();
-  context->reclaim();
-  return try_reserve(needs, context);
-}
-
-static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
-
-/* The place of the next array in a buffer. Arrays of doubles come first in a part, so none needs room before it and a
- * part is copied whole. */
-static size_t take(size_t *used, size_t bytes) {
-  size_t at = *used;
-  *used += bytes;
-  return at;
-}
-
-/* The first array of a part, which starts on 256 bytes. */
-static size_t next_part(size_t *used, size_t bytes) {
-  *used = (*used + 255) / 256 * 256;
-  return take(used, bytes);
-}
-
-/* Rows in a chunk: a multiple of `unit`, near SLOT_BYTES, in two chunks at least where there is enough to overlap. */
-static size_t rows_per_chunk(size_t n, size_t bytes_per_row, size_t unit) {
-  size_t total = n * bytes_per_row, wanted = SLOT_BYTES;
-  if (total < 2 * SLOT_BYTES)
-    wanted = total / 2 > (SLOT_BYTES >> 4) ? total / 2 : total;
-  size_t n_units = (wanted / bytes_per_row + unit - 1) / unit;
-  return (n_units ? n_units : 1) * unit;
-}
-
-static fmc_status interrupted(fmc_context *context) {
-  snprintf(context->message, sizeof context->message, "interrupted");
-  return FMC_ERROR_INTERRUPTED;
-}
-
-#include "core/real_f64.h"
+#include "cuda_density.h"
 #include "cuda_calls.h"
-#include "core/real_end.h"
-
-#include "core/real_f32.h"
-#include "cuda_calls.h"
+#include "cuda_weights.h"
 #include "core/real_end.h"
 
 static fmc_status mh_step(const fmc_mh_step_job *job, fmc_context *context) {
@@ -378,4 +114,14 @@ static fmc_status is_weights(const fmc_is_job *job, fmc_context *context) {
   return status;
 }
 
-const fmc_backend fmc_backend_cuda = {"cuda", mh_step, is_weights};
+static fmc_status log_density(const fmc_log_density_job *job, fmc_context *context) {
+  int before;
+  fmc_status status = enter(context, &before);
+  if (status == FMC_OK)
+    status = job->single_precision ? log_density_f32(job, context) : log_density_f64(job, context);
+  if (!forked())
+    leave(before);
+  return status;
+}
+
+const fmc_backend fmc_backend_cuda = {"cuda", mh_step, is_weights, log_density};

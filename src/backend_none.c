@@ -20,7 +20,12 @@ static fmc_status is_weights(const fmc_is_job *job, fmc_context *context) {
   return none(context);
 }
 
-const fmc_backend fmc_backend_cuda = {"cuda", mh_step, is_weights};
+static fmc_status log_density(const fmc_log_density_job *job, fmc_context *context) {
+  (void)job;
+  return none(context);
+}
+
+const fmc_backend fmc_backend_cuda = {"cuda", mh_step, is_weights, log_density};
 
 int fmc_cuda_n_devices(char *why, size_t size) {
   snprintf(why, size, "%s", why_not);

@@ -57,3 +57,7 @@ size_t fmc_cpu_is_scratch(const fmc_is_job *job) {
   size_t tile = 2 * FMC_TILE * sizeof(double); /* weights and scales */
   return strip > tile ? strip : tile;
 }
+
+size_t fmc_cpu_log_density_scratch(const fmc_log_density_job *job) {
+  return job->n_dim * FMC_STRIP * real_size(job->single_precision);
+}

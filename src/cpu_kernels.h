@@ -7,11 +7,13 @@
 typedef struct {
   const char *level;
   /* One step of chains first .. first + n - 1, n at most FMC_STRIP. `target` is in the job's precision: a
-   * fmc_density_f64 or a fmc_density_f32. */
+   * fmc_density_f64 or a fmc_density_f32; or NULL, as in the job. */
   void (*mh_strip)(const fmc_mh_step_job *job, const void *target, size_t first, size_t n, void *scratch);
   /* Log weights of samples first .. first + n - 1, into log_weights[0 .. n - 1]. */
   void (*log_weights)(const fmc_is_job *job, const void *target, const void *proposal, size_t first, size_t n,
                       double *log_weights, void *scratch);
+  /* Log densities of points first .. first + n - 1, n at most FMC_STRIP. */
+  void (*log_density)(const fmc_log_density_job *job, const void *density, size_t first, size_t n, void *scratch);
   /* Sums of the tile of samples first .. first + n - 1 into *out, whose sum_x has n_dim entries. */
   void (*tile_sums)(const fmc_is_job *job, size_t first, size_t n, const double *log_weights, fmc_weighted_sums *out,
                     void *scratch);
@@ -25,6 +27,7 @@ typedef struct {
 /* Bytes of scratch that a thread needs for the kernels above. */
 size_t fmc_cpu_mh_scratch(const fmc_mh_step_job *job);
 size_t fmc_cpu_is_scratch(const fmc_is_job *job);
+size_t fmc_cpu_log_density_scratch(const fmc_log_density_job *job);
 
 extern const fmc_cpu_kernels fmc_cpu_kernels_baseline;
 extern const fmc_cpu_kernels fmc_cpu_kernels_avx2;

@@ -38,6 +38,10 @@ static void log_weights(const fmc_is_job *job, const void *target, const void *p
   (job->single_precision ? log_weights_f32 : log_weights_f64)(job, target, proposal, first, n, out, scratch);
 }
 
+static void log_density(const fmc_log_density_job *job, const void *density, size_t first, size_t n, void *scratch) {
+  (job->single_precision ? log_density_f32 : log_density_f64)(job, density, first, n, scratch);
+}
+
 /* Sum of the lanes as a tree of neighbours; lanes is overwritten. */
 static double tree_sum(double *lanes) {
   for (int stride = 1; stride < FMC_TILE_LANES; stride *= 2)
@@ -144,13 +148,16 @@ MATH(exp)
 MATH(log1p)
 MATH(expm1)
 MATH(log1pexp)
+MATH(lgamma)
 
 static int math(const char *name, int single_precision, const double *x, size_t n, double *out) {
   static const struct {
     const char *name;
     void (*apply)(int, const double *, size_t, double *);
   } functions[] = {
-      {"log", math_log}, {"exp", math_exp}, {"log1p", math_log1p}, {"expm1", math_expm1}, {"log1pexp", math_log1pexp}};
+      {"log", math_log},     {"exp", math_exp},           {"log1p", math_log1p},
+      {"expm1", math_expm1}, {"log1pexp", math_log1pexp}, {"lgamma", math_lgamma},
+  };
   for (size_t k = 0; k < sizeof functions / sizeof *functions; k++)
     if (!strcmp(functions[k].name, name)) {
       functions[k].apply(single_precision, x, n, out);
@@ -159,4 +166,5 @@ static int math(const char *name, int single_precision, const double *x, size_t 
   return 0;
 }
 
-const fmc_cpu_kernels FMC_KERNELS = {FMC_LEVEL, mh_strip, log_weights, tile_sums, normalise, words, normals, math};
+const fmc_cpu_kernels FMC_KERNELS = {FMC_LEVEL, mh_strip, log_weights, log_density, tile_sums,
+                                     normalise, words,    normals,     math};

@@ -96,8 +96,26 @@ static inline void T(select_dim)(const int *accepted, const REAL *x, const REAL 
   }
 }
 
+/* One copy of all leaves. Whole strips even at the end: what is computed past their last point is dropped. */
+static __attribute__((noinline)) void T(log_density_strip)(const void *density, const REAL *x, REAL *out) {
+  T(fmc_log_density)((const T(fmc_density) *)density, x, FMC_STRIP, FMC_STRIP, out);
+}
+
+/* Log densities of x and of the proposals, computed or given. */
+static inline void T(target_strip)(const fmc_mh_step_job *job, const void *target, size_t first, size_t n,
+                                   const REAL *x, const REAL *proposal, REAL *log_density_old, REAL *log_density_new) {
+  if (target) {
+    T(log_density_strip)(target, x, log_density_old);
+    T(log_density_strip)(target, proposal, log_density_new);
+    return;
+  }
+  for (size_t i = 0; i < n; i++) {
+    log_density_old[i] = (REAL)job->given_old[first + i];
+    log_density_new[i] = (REAL)job->given_new[first + i];
+  }
+}
+
 static void T(mh_strip)(const fmc_mh_step_job *job, const void *target, size_t first, size_t n, void *scratch) {
-  const T(fmc_density) *density = (const T(fmc_density) *)target;
   size_t n_chains = job->n_chains, n_dim = job->n_dim;
   REAL *x = (REAL *)scratch, *proposal = x + n_dim * FMC_STRIP;
   REAL log_density_old[FMC_STRIP], log_density_new[FMC_STRIP], log_u[FMC_STRIP];
@@ -106,9 +124,13 @@ static void T(mh_strip)(const fmc_mh_step_job *job, const void *target, size_t f
   T(gather)(job->x, n_chains, n_dim, first, n, x);
   T(propose_strip)(job, first, n, x, proposal);
 
-  /* Whole strips even at the end: what is computed past n is dropped. */
-  T(fmc_log_density)(density, x, FMC_STRIP, FMC_STRIP, log_density_old);
-  T(fmc_log_density)(density, proposal, FMC_STRIP, FMC_STRIP, log_density_new);
+  if (!target && !job->given_old) {
+    for (size_t d = 0; d < n_dim; d++)
+      for (size_t i = 0; i < n; i++)
+        job->x_new[d * n_chains + first + i] = proposal[d * FMC_STRIP + i];
+    return;
+  }
+  T(target_strip)(job, target, first, n, x, proposal, log_density_old, log_density_new);
 
   if (job->u) {
     for (size_t i = 0; i < n; i++)
@@ -137,9 +159,17 @@ static void T(log_weights)(const fmc_is_job *job, const void *target, const void
   for (size_t done = 0; done < n; done += FMC_STRIP) {
     size_t width = n - done < FMC_STRIP ? n - done : FMC_STRIP;
     T(gather)(job->samples, job->n, job->n_dim, first + done, width, x);
-    T(fmc_log_density)((const T(fmc_density) *)target, x, FMC_STRIP, FMC_STRIP, log_p);
-    T(fmc_log_density)((const T(fmc_density) *)proposal, x, FMC_STRIP, FMC_STRIP, log_q);
+    T(log_density_strip)(target, x, log_p);
+    T(log_density_strip)(proposal, x, log_q);
     for (size_t i = 0; i < width; i++)
       log_weights[done + i] = log_p[i] - log_q[i];
   }
+}
+
+static void T(log_density)(const fmc_log_density_job *job, const void *density, size_t first, size_t n, void *scratch) {
+  REAL *x = (REAL *)scratch, out[FMC_STRIP];
+  T(gather)(job->x, job->n, job->n_dim, first, n, x);
+  T(log_density_strip)(density, x, out);
+  for (size_t i = 0; i < n; i++)
+    job->log_density[first + i] = out[i];
 }

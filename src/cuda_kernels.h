@@ -2,6 +2,12 @@
  *
  * Matrices are column-major, so neighbouring threads take neighbouring rows and every access is coalesced. */
 
+/* A node of kind mixture, for the kernels that are made for it. */
+typedef struct {
+  size_t n_dim, n_components;
+  const REAL *log_const, *mean, *inv_sd;
+} T(mixture);
+
 typedef struct {
   size_t n_chains, n_dim;
   const REAL *x, *noise, *step_size; /* noise may be NULL */
@@ -9,7 +15,7 @@ typedef struct {
   int cholesky;
   uint64_t seed, first_chain;
   uint32_t step;
-  T(fmc_density) target;
+  T(mixture) target; /* of launch_mh_step alone */
   REAL *x_new, *log_density, *log_alpha;
   REAL *scratch; /* n_chains x n_dim, for a Cholesky factor alone */
   int *accepted;
@@ -74,10 +80,13 @@ static __device__ void T(propose_lanes)(const T(mh_args) & a, size_t chain, size
     }
 }
 
+static __device__ REAL T(log_u_of)(const T(mh_args) & a, size_t chain) {
+  return a.u ? T(fmc_log_given_uniform)(a.u[chain]) : T(fmc_log_uniform)(a.seed, a.step, a.first_chain + chain);
+}
+
 /* Decides for a chain and writes down all but its state. */
 static __device__ int T(decide)(const T(mh_args) & a, size_t chain, REAL log_old, REAL log_new) {
-  REAL log_u = a.u ? T(fmc_log_given_uniform)(a.u[chain]) : T(fmc_log_uniform)(a.seed, a.step, a.first_chain + chain);
-  int decided = T(fmc_accept)(log_old, log_new, log_u);
+  int decided = T(fmc_accept)(log_old, log_new, T(log_u_of)(a, chain));
   a.accepted[chain] = decided;
   a.log_alpha[chain] = log_new - log_old;
   a.log_density[chain] = decided == FMC_ACCEPTED ? log_new : log_old;
@@ -141,12 +150,20 @@ static __global__ void __launch_bounds__(512, 2) T(mh_step_kernel)(T(mh_args) a)
   }
 }
 
+/* Chains and threads a chain of a block. */
+static void T(shape_of_blocks)(const T(mh_args) * args, size_t *width, size_t *height) {
+  size_t n_lanes = fmc_n_lanes(args->n_dim);
+  *width = 32;
+  *height = n_lanes;
+  while (*width > 1 && (*width / 2 >= args->n_chains || 2 * n_lanes * *width * sizeof(REAL) > 32768))
+    *width /= 2;
+  while (*height * *width > 512 || *height > 64)
+    *height /= 2;
+}
+
 static void T(launch_mh_step_by_blocks)(const T(mh_args) * args, int n_sms, cudaStream_t stream) {
-  size_t n_lanes = fmc_n_lanes(args->n_dim), width = 32, height = n_lanes;
-  while (width > 1 && (width / 2 >= args->n_chains || 2 * n_lanes * width * sizeof(REAL) > 32768))
-    width /= 2;
-  while (height * width > 512 || height > 64)
-    height /= 2;
+  size_t n_lanes = fmc_n_lanes(args->n_dim), width, height;
+  T(shape_of_blocks)(args, &width, &height);
   size_t shared = FMC_NORMAL_ROWS * sizeof(float4) + 2 * n_lanes * width * sizeof(REAL);
   size_t n_groups = (args->n_chains + width - 1) / width, most = (size_t)n_sms * (2048 / (width * height));
   dim3 block((unsigned)width, (unsigned)height), grid((unsigned)(n_groups < most ? n_groups : most));
@@ -154,7 +171,7 @@ static void T(launch_mh_step_by_blocks)(const T(mh_args) * args, int n_sms, cuda
 }
 
 /* Sum of lanes held in registers, as the tree of neighbours. */
-template <int LANES> static __device__ __forceinline__ REAL T(tree_of_lanes)(REAL *sum) {
+template <int LANES> static __device__ __forceinline__ REAL T(tree_of_lanes)(REAL (&sum)[LANES]) {
 #pragma unroll
   for (int stride = 1; stride < LANES; stride *= 2)
 #pragma unroll
@@ -217,8 +234,8 @@ static __global__ void __launch_bounds__(FMC_FEW_THREADS, 4)
         }
       }
     }
-    REAL log_new = T(fmc_log_component)(c.log_const, T(tree_of_lanes) < LANES > (sum_new));
-    REAL log_old = T(fmc_log_component)(c.log_const, T(tree_of_lanes) < LANES > (sum_old));
+    REAL log_new = T(fmc_log_component)(c.log_const, T(tree_of_lanes)(sum_new));
+    REAL log_old = T(fmc_log_component)(c.log_const, T(tree_of_lanes)(sum_old));
     bool accepted = T(decide)(a, chain, log_old, log_new) == FMC_ACCEPTED;
     REAL *to = a.x_new + chain;
 #pragma unroll
@@ -264,12 +281,13 @@ static void T(launch_mh_step)(const T(mh_args) * args, const T(mh_constants) * c
 typedef struct {
   size_t n, n_dim;
   const REAL *x;
-  T(fmc_density) target, proposal;
+  T(mixture) target, proposal;
   double *log_weights;
 } T(log_weights_args);
 
-/* Log density at a point held in registers, of at most LANES blocks: each block is a lane of its own. */
-template <int LANES> static __device__ REAL T(log_density_in_registers)(const T(fmc_density) & density, const REAL *x) {
+/* Log density at a point held in registers, of at most N / FMC_BLOCK blocks: each block is a lane of its own. */
+template <int N> static __device__ REAL T(log_density_in_registers)(const T(mixture) & density, const REAL (&x)[N]) {
+  const int LANES = N / FMC_BLOCK;
   REAL log_density = 0, scaled = 1;
   for (size_t k = 0; k < density.n_components; k++) {
     const REAL *mean = density.mean + k * density.n_dim, *inv_sd = density.inv_sd + k * density.n_dim;
@@ -284,7 +302,7 @@ template <int LANES> static __device__ REAL T(log_density_in_registers)(const T(
           sum[lane] = T(fmc_square_add)(sum[lane], x[d], mean[d], inv_sd[d]);
       }
     }
-    REAL term = T(fmc_log_component)(density.log_const[k], T(tree_of_lanes) < LANES > (sum));
+    REAL term = T(fmc_log_component)(density.log_const[k], T(tree_of_lanes)(sum));
     if (k == 0)
       log_density = term;
     else
@@ -293,29 +311,23 @@ template <int LANES> static __device__ REAL T(log_density_in_registers)(const T(
   return density.n_components > 1 ? log_density + R_LOG(scaled) : log_density;
 }
 
-/* A thread per sample. LANES: 0 for any n_dim, else fmc_n_lanes(n_dim), for a sample that fits the registers. */
+/* A thread per sample, which fits its registers. LANES: fmc_n_lanes(n_dim). */
 template <int LANES> static __global__ void __launch_bounds__(128) T(log_weights_kernel)(T(log_weights_args) a) {
   size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= a.n)
     return;
-  REAL log_p, log_q;
-  if (LANES == 0) {
-    T(fmc_log_density)(&a.target, a.x + i, a.n, 1, &log_p);
-    T(fmc_log_density)(&a.proposal, a.x + i, a.n, 1, &log_q);
-  } else {
-    REAL x[LANES ? LANES * FMC_BLOCK : 1];
+  REAL x[LANES * FMC_BLOCK];
 #pragma unroll
-    for (int d = 0; d < LANES * FMC_BLOCK; d++)
-      x[d] = d < a.n_dim ? a.x[d * a.n + i] : (REAL)0;
-    log_p = T(log_density_in_registers) < LANES ? LANES : 1 > (a.target, x);
-    log_q = T(log_density_in_registers) < LANES ? LANES : 1 > (a.proposal, x);
-  }
+  for (int d = 0; d < LANES * FMC_BLOCK; d++)
+    x[d] = d < a.n_dim ? a.x[d * a.n + i] : (REAL)0;
+  REAL log_p = T(log_density_in_registers)(a.target, x), log_q = T(log_density_in_registers)(a.proposal, x);
   a.log_weights[i] = log_p - log_q;
 }
 
+/* Samples of at most FMC_REGISTER_DIMS dims. */
 static void T(launch_log_weights)(const T(log_weights_args) * args, cudaStream_t stream) {
   unsigned grid = (unsigned)((args->n + 127) / 128);
-  switch (args->n_dim > 32 ? 0 : fmc_n_lanes(args->n_dim)) {
+  switch (fmc_n_lanes(args->n_dim)) {
   case 1:
     T(log_weights_kernel)<1><<<grid, 128, 0, stream>>>(*args);
     break;
@@ -325,11 +337,8 @@ static void T(launch_log_weights)(const T(log_weights_args) * args, cudaStream_t
   case 4:
     T(log_weights_kernel)<4><<<grid, 128, 0, stream>>>(*args);
     break;
-  case 8:
-    T(log_weights_kernel)<8><<<grid, 128, 0, stream>>>(*args);
-    break;
   default:
-    T(log_weights_kernel)<0><<<grid, 128, 0, stream>>>(*args);
+    T(log_weights_kernel)<8><<<grid, 128, 0, stream>>>(*args);
   }
 }
 

@@ -10,8 +10,10 @@
 #include "backend.h"
 
 /* .Call entries */
-SEXP ffi_mh_step(SEXP x, SEXP target, SEXP step_size, SEXP noise, SEXP u, SEXP rng, SEXP single, SEXP run);
+SEXP ffi_mh_step(SEXP x, SEXP target, SEXP step_size, SEXP noise, SEXP u, SEXP rng, SEXP single, SEXP given, SEXP run);
 SEXP ffi_is_weights(SEXP samples, SEXP target, SEXP proposal, SEXP log_weights, SEXP keep, SEXP single, SEXP run);
+SEXP ffi_log_density(SEXP x, SEXP density, SEXP single, SEXP run);
+SEXP ffi_mixture_arrays(SEXP weights, SEXP means, SEXP sds, SEXP n_dim);
 SEXP ffi_backend_info(void);
 SEXP ffi_cuda_n_devices(void);
 SEXP ffi_cuda_release(void);
@@ -19,6 +21,7 @@ SEXP ffi_set_simd(SEXP level);
 SEXP ffi_philox_words(SEXP seed, SEXP purpose, SEXP step, SEXP block, SEXP chain);
 SEXP ffi_standard_normal(SEXP words);
 SEXP ffi_core_math(SEXP name, SEXP x, SEXP single);
+SEXP ffi_lgamma_ratio(SEXP x, SEXP h);
 
 /* `run` is list(backend, device, threads, cpu_ns), checked in R. */
 const fmc_backend *ffi_backend(SEXP run);
@@ -30,11 +33,25 @@ void ffi_remember_process(void);
 /* A value that R turns into a classed error: list(status, message) of class fusedmc_failure. */
 SEXP ffi_failure(fmc_status status, const fmc_context *context);
 
-/* From list(weights, means, sds): n_components that sum to 1, and matrices n_components x n_dim. Memory is R's, until
- * the call ends. */
-void ffi_mixture(SEXP density, size_t n_dim, fmc_mixture *mixture);
+/* From a list of nodes as node() in R makes them. Memory is R's, until the call ends. */
+void ffi_density(SEXP nodes, size_t n_dim, int single_precision, fmc_density *density);
+
+/* A compiled density from what link_sources() in R made of it. */
+int ffi_source(SEXP source, int single_precision, fmc_source *out);
 
 /* A named list; values are protected by the caller. */
 SEXP ffi_list(int n, const char *const *names, const SEXP *values);
+
+/* Sums and triangular matrices for the constants of densities: ffi_linear.c. */
+SEXP ffi_core_sum(SEXP x);
+SEXP ffi_core_sum_log(SEXP x);
+SEXP ffi_core_cholesky(SEXP matrix);
+SEXP ffi_core_inverse_factor(SEXP factor);
+
+/* Compiled densities: ffi_source.c. */
+SEXP ffi_simd_level(void);
+SEXP ffi_device_capability(SEXP device);
+SEXP ffi_nvrtc_version(SEXP where);
+SEXP ffi_nvrtc_compile(SEXP text, SEXP capability, SEXP include_dir, SEXP where);
 
 #endif

@@ -74,37 +74,3 @@ SEXP ffi_failure(fmc_status status, const fmc_context *context) {
   UNPROTECT(5);
   return failure;
 }
-
-/* Sum of log sd over dims with Neumaier's compensation: 10,000 terms lose no more than one. */
-static double sum_log(const double *sd, size_t n, size_t stride) {
-  double sum = 0, lost = 0;
-  for (size_t d = 0; d < n; d++) {
-    double term = fmc_log(sd[d * stride]), next = sum + term;
-    double larger = sum * sum > term * term ? sum : term, smaller = larger == sum ? term : sum;
-    lost += (larger - next) + smaller;
-    sum = next;
-  }
-  return sum + lost;
-}
-
-void ffi_mixture(SEXP density, size_t n_dim, fmc_mixture *mixture) {
-  const double half_log_two_pi = 0x1.d67f1c864beb5p-1;
-  const double *weights = REAL_RO(VECTOR_ELT(density, 0)), *means = REAL_RO(VECTOR_ELT(density, 1)),
-               *sds = REAL_RO(VECTOR_ELT(density, 2));
-  size_t n_all = (size_t)XLENGTH(VECTOR_ELT(density, 0)), n = 0;
-  mixture->n_dim = n_dim;
-  mixture->log_const = (double *)R_alloc(n_all, sizeof(double));
-  mixture->mean = (double *)R_alloc(n_all * n_dim, sizeof(double));
-  mixture->inv_sd = (double *)R_alloc(n_all * n_dim, sizeof(double));
-  for (size_t k = 0; k < n_all; k++) {
-    if (weights[k] == 0)
-      continue;
-    mixture->log_const[n] = fmc_log(weights[k]) - sum_log(sds + k, n_dim, n_all) - (double)n_dim * half_log_two_pi;
-    for (size_t d = 0; d < n_dim; d++) {
-      mixture->mean[n * n_dim + d] = means[d * n_all + k];
-      mixture->inv_sd[n * n_dim + d] = 1 / sds[d * n_all + k];
-    }
-    n++;
-  }
-  mixture->n_components = n;
-}

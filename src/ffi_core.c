@@ -1,4 +1,5 @@
 /* The core's pieces, for the tests. */
+#include "core/gamma.h"
 #include "cpu_dispatch.h"
 #include "ffi.h"
 
@@ -41,6 +42,15 @@ SEXP ffi_core_math(SEXP name, SEXP x, SEXP single) {
   const char *function = CHAR(STRING_ELT(name, 0));
   if (!fmc_cpu_kernels_now()->math(function, Rf_asLogical(single), REAL_RO(x), (size_t)XLENGTH(x), REAL(out)))
     Rf_error("the core has no function \"%s\"", function);
+  UNPROTECT(1);
+  return out;
+}
+
+/* Vectors of one length. */
+SEXP ffi_lgamma_ratio(SEXP x, SEXP h) {
+  SEXP out = PROTECT(Rf_allocVector(REALSXP, XLENGTH(x)));
+  for (R_xlen_t i = 0; i < XLENGTH(x); i++)
+    REAL(out)[i] = fmc_lgamma_ratio(REAL_RO(x)[i], REAL_RO(h)[i]);
   UNPROTECT(1);
   return out;
 }

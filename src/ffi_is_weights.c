@@ -31,19 +31,19 @@ static double ess_of(const fmc_weighted_sums *sums, double n) {
   return ess < 1 ? 1 : ess > n ? n : ess;
 }
 
-/* samples: matrix or NULL; target, proposal: list(weights, means, sds), or NULL where log_weights are given; keep:
+/* samples: matrix or NULL; target, proposal: nodes, or NULL where log_weights are given; keep:
  * whether log weights and weights are wanted. All checked in R; there is at least one sample. */
 SEXP ffi_is_weights(SEXP samples, SEXP target, SEXP proposal, SEXP log_weights, SEXP keep, SEXP single, SEXP run) {
   int from_densities = Rf_isNull(log_weights), has_samples = !Rf_isNull(samples), kept = Rf_asLogical(keep);
   size_t n_dim = has_samples ? (size_t)Rf_ncols(samples) : 0;
   size_t n = from_densities ? (size_t)Rf_nrows(samples) : (size_t)XLENGTH(log_weights);
   fmc_context context;
-  fmc_mixture target_mixture, proposal_mixture;
+  fmc_density target_density, proposal_density;
   fmc_weighted_sums sums = {.sum_x = (double *)R_alloc(n_dim ? n_dim : 1, sizeof(double))};
   ffi_context(run, &context);
   if (from_densities) {
-    ffi_mixture(target, n_dim, &target_mixture);
-    ffi_mixture(proposal, n_dim, &proposal_mixture);
+    ffi_density(target, n_dim, Rf_asLogical(single), &target_density);
+    ffi_density(proposal, n_dim, Rf_asLogical(single), &proposal_density);
   }
 
   SEXP out = PROTECT(kept ? Rf_allocVector(REALSXP, (R_xlen_t)n) : R_NilValue);
@@ -52,8 +52,8 @@ SEXP ffi_is_weights(SEXP samples, SEXP target, SEXP proposal, SEXP log_weights, 
       .n = n,
       .n_dim = n_dim,
       .samples = has_samples ? REAL_RO(samples) : NULL,
-      .target = from_densities ? &target_mixture : NULL,
-      .proposal = from_densities ? &proposal_mixture : NULL,
+      .target = from_densities ? &target_density : NULL,
+      .proposal = from_densities ? &proposal_density : NULL,
       .given_log_weights = from_densities ? NULL : REAL_RO(log_weights),
       .single_precision = Rf_asLogical(single),
       .log_weights = kept ? REAL(out) : NULL,

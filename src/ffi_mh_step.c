@@ -40,14 +40,17 @@ static SEXP read_codes(int *accepted, size_t n_chains) {
   return list;
 }
 
-/* x: matrix; target: list(weights, means, sds); step_size: n_dim numbers or an n_dim x n_dim matrix; noise: matrix or
- * NULL; u: vector or NULL; rng: c(seed, step, chain_offset). All checked in R. */
-SEXP ffi_mh_step(SEXP x, SEXP target, SEXP step_size, SEXP noise, SEXP u, SEXP rng, SEXP single, SEXP run) {
+/* x: matrix; target: nodes or NULL; step_size: n_dim numbers or an n_dim x n_dim matrix; noise: matrix or NULL; u:
+ * vector or NULL; rng: c(seed, step, chain_offset); given: in place of a target, list(log density at x, at the
+ * proposals), or NULL to get the proposals as x and nothing else. All checked in R. */
+SEXP ffi_mh_step(SEXP x, SEXP target, SEXP step_size, SEXP noise, SEXP u, SEXP rng, SEXP single, SEXP given, SEXP run) {
   int n_chains = Rf_nrows(x), n_dim = Rf_ncols(x);
   fmc_context context;
-  fmc_mixture mixture;
+  fmc_density density;
+  int has_target = !Rf_isNull(target), has_given = !Rf_isNull(given);
   ffi_context(run, &context);
-  ffi_mixture(target, (size_t)n_dim, &mixture);
+  if (has_target)
+    ffi_density(target, (size_t)n_dim, Rf_asLogical(single), &density);
 
   SEXP x_new = PROTECT(Rf_allocMatrix(REALSXP, n_chains, n_dim));
   Rf_setAttrib(x_new, R_DimNamesSymbol, Rf_getAttrib(x, R_DimNamesSymbol)); /* in R this would copy x_new */
@@ -67,7 +70,9 @@ SEXP ffi_mh_step(SEXP x, SEXP target, SEXP step_size, SEXP noise, SEXP u, SEXP r
       .step = (uint32_t)REAL_RO(rng)[1],
       .chain_offset = (uint64_t)REAL_RO(rng)[2],
       .single_precision = Rf_asLogical(single),
-      .target = &mixture,
+      .target = has_target ? &density : NULL,
+      .given_old = has_given ? REAL_RO(VECTOR_ELT(given, 0)) : NULL,
+      .given_new = has_given ? REAL_RO(VECTOR_ELT(given, 1)) : NULL,
       .x_new = REAL(x_new),
       .log_density = REAL(log_density),
       .log_alpha = REAL(log_alpha),
@@ -77,6 +82,10 @@ SEXP ffi_mh_step(SEXP x, SEXP target, SEXP step_size, SEXP noise, SEXP u, SEXP r
   if (status != FMC_OK) {
     UNPROTECT(4);
     return ffi_failure(status, &context);
+  }
+  if (!has_target && !has_given) {
+    UNPROTECT(4);
+    return x_new;
   }
   SEXP codes = PROTECT(read_codes(job.accepted, job.n_chains));
   static const char *const names[] = {"x", "accepted", "log_density", "log_alpha", "not_finite"};

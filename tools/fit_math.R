@@ -1,4 +1,4 @@
-# Prints the polynomial coefficients of src/core/math.h. Needs Rmpfr; run: Rscript tools/fit_math.R
+# Prints the polynomial coefficients of src/core/math.h and src/core/gamma.h. Needs Rmpfr; run: Rscript tools/fit_math.R
 #
 # Each fit is weighted least squares at Chebyshev nodes, in 400-bit arithmetic; the weight makes the error relative to
 # the finished function. That is within a factor of about two of the minimax error, and the degrees leave more room
@@ -88,3 +88,33 @@ fit("log1p float, P in f", f, (log1p(f) - f + f^2 / 2) / f^3, abs(f^3 / log1p(f)
 r <- chebyshev(-half_ln2, half_ln2)
 fit("exp, Q in r", r, (expm1(r) - r) / r^2, abs(r^2 / expm1(r)), 9, FALSE)
 fit("exp float, Q in r", r, (expm1(r) - r) / r^2, abs(r^2 / expm1(r)), 4, TRUE)
+
+# log Gamma(1 + t) = t (c + t P(t)), c = -(Euler's gamma), and log Gamma(2 + u) = u (c + u P(u)), c = 1 - gamma.
+fit_zero <- function(at, x, c, degree, single) {
+  hi <- round_to(c, single)
+  cat(sprintf("lgamma at %d, c: %a %a%s\n", at, hi, round_to(c - hi, single), if (single) " (float)" else ""))
+  value <- lgamma(at + x)
+  name <- sprintf("lgamma%s, P around %d", if (single) " float" else "", at)
+  fit(name, x, (value / x - c) / x, abs(x^2 / value), degree, single)
+}
+for (single in c(FALSE, TRUE)) {
+  degree <- if (single) 8 else 18
+  fit_zero(1, chebyshev(-0.25, 0.35), -Const("gamma", bits), degree, single)
+  fit_zero(2, chebyshev(-0.65, 0.5), 1 - Const("gamma", bits), degree, single)
+}
+
+# log Gamma(x) = (x - 1/2) log(x) - x + log(2 pi) / 2 + S(w) / x, w = 1 / x^2, from x = 8 on; the error is of S(w) / x.
+pi_big <- Const("pi", bits)
+half_log_2pi <- log(2 * pi_big) / 2
+cat(sprintf("log(2 pi) / 2: %a %af\n", as.numeric(half_log_2pi), round_to(half_log_2pi, TRUE)))
+w <- chebyshev(0, 1 / 64)
+x <- 1 / sqrt(w)
+stirling <- (lgamma(x) - ((x - 0.5) * log(x) - x + half_log_2pi)) * x
+fit("lgamma, S in w, absolute", w, stirling, 1 / x, 6, FALSE)
+fit("lgamma float, S in w, absolute", w, stirling, 1 / x, 1, TRUE)
+
+# sin(pi r) = pi r T(r^2).
+square <- chebyshev(0, 0.25)
+sine <- sin(pi_big * sqrt(square)) / (pi_big * sqrt(square))
+fit("sin(pi r) / (pi r), T in r^2", square, sine, 1 / sine, 8, FALSE)
+fit("sin(pi r) / (pi r) float, T in r^2", square, sine, 1 / sine, 5, TRUE)

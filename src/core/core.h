@@ -13,8 +13,10 @@
 #define FMC_STRIP 32
 #endif
 
+#include "kinds.h"
 #include "macros.h"
 #include "math.h"
+#include "gamma.h"
 #include "normal.h"
 #include "philox.h"
 #include "sums.h"
@@ -26,12 +28,12 @@ enum { FMC_REJECTED = 0, FMC_ACCEPTED = 1, FMC_START_NOT_FINITE = 2, FMC_PROPOSA
 #include "weighted_sums.h"
 
 #include "real_f64.h"
-#include "density.h"
+#include "leaves.h"
 #include "mh_step.h"
 #include "real_end.h"
 
 #include "real_f32.h"
-#include "density.h"
+#include "leaves.h"
 #include "mh_step.h"
 #include "real_end.h"
 

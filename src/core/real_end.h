@@ -4,3 +4,6 @@
 #undef R_LOG
 #undef R_EXP
 #undef R_UNIFORM
+#undef R_LOG1P
+#undef R_LOG1PEXP
+#undef R_SQRT

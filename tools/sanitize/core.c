@@ -71,16 +71,41 @@ static void scatter_extremes(double *x, size_t n) {
     x[i] = extremes[i / 5 % COUNT(extremes)];
 }
 
-static fmc_mixture mixture_new(size_t n_dim, size_t n_components) {
-  fmc_mixture mixture = {n_dim, n_components, uniforms(n_components, 1, -3, 0),
-                         uniforms(n_components * n_dim, 2, -2, 2), uniforms(n_components * n_dim, 3, 0.2, 3)};
-  return mixture;
+/* A density and the memory it owns. */
+typedef struct {
+  fmc_density density;
+  fmc_node node;
+  double *array[FMC_NODE_ARRAYS];
+} owned_density;
+
+static void add_array(owned_density *owned, int a, size_t n, double from, double to) {
+  owned->array[a] = uniforms(n, (uint64_t)a + 1, from, to);
+  owned->node.array[a] = owned->array[a];
+  owned->node.length[a] = n;
 }
 
-static void mixture_free(fmc_mixture *mixture) {
-  free(mixture->log_const);
-  free(mixture->mean);
-  free(mixture->inv_sd);
+static owned_density *density_new(int kind, size_t n_dim, size_t count) {
+  owned_density *owned = allocate(1, sizeof *owned);
+  memset(owned, 0, sizeof *owned);
+  owned->node.kind = kind;
+  owned->node.n_dim = n_dim;
+  owned->node.count = count;
+  owned->density = (fmc_density){n_dim, 1, &owned->node, 1};
+  return owned;
+}
+
+static owned_density *mixture_new(size_t n_dim, size_t n_components) {
+  owned_density *owned = density_new(FMC_KIND_mixture, n_dim, n_components);
+  add_array(owned, 0, n_components, -3, 0);
+  add_array(owned, 1, n_components * n_dim, -2, 2);
+  add_array(owned, 2, n_components * n_dim, 0.2, 3);
+  return owned;
+}
+
+static void density_free(owned_density *owned) {
+  for (int a = 0; a < FMC_NODE_ARRAYS; a++)
+    free(owned->array[a]);
+  free(owned);
 }
 
 static int never(void) { return 0; }
@@ -121,7 +146,7 @@ static uint64_t mh_once(const fmc_mh_step_job *given, int n_threads) {
 }
 
 static void mh_case(size_t n_chains, size_t n_dim, size_t n_components, int flags) {
-  fmc_mixture target = mixture_new(n_dim, n_components);
+  owned_density *target = mixture_new(n_dim, n_components);
   double *x = uniforms(n_chains * n_dim, 4, -3, 3);
   double *step_size = uniforms(flags & CHOLESKY ? n_dim * n_dim : n_dim, 5, 0, 1);
   double *noise = flags & GIVEN ? uniforms(n_chains * n_dim, 6, -4, 4) : NULL;
@@ -141,7 +166,7 @@ static void mh_case(size_t n_chains, size_t n_dim, size_t n_components, int flag
                          .chain_offset = flags & EXTREME ? UINT64_MAX - 3 : 0,
                          .step = flags & EXTREME ? UINT32_MAX : 3,
                          .single_precision = (flags & SINGLE) != 0,
-                         .target = &target};
+                         .target = &target->density};
   fmc_cpu_use("baseline");
   uint64_t expected = mh_once(&job, 1);
   for (size_t l = 0; l < COUNT(levels); l++)
@@ -152,7 +177,7 @@ static void mh_case(size_t n_chains, size_t n_dim, size_t n_components, int flag
   free(step_size);
   free(noise);
   free(u);
-  mixture_free(&target);
+  density_free(target);
 }
 
 /* GIVEN: log weights; SINGLE and EXTREME as above. */
@@ -185,7 +210,7 @@ static void is_case(size_t n, size_t n_dim, size_t n_components, int flags) {
   int from_densities = !(flags & GIVEN);
   if (from_densities && flags & NO_SAMPLES)
     return;
-  fmc_mixture target = mixture_new(n_dim, n_components), proposal = mixture_new(n_dim, 1);
+  owned_density *target = mixture_new(n_dim, n_components), *proposal = mixture_new(n_dim, 1);
   double *samples = flags & NO_SAMPLES ? NULL : uniforms(n * n_dim, 8, -5, 5);
   double *log_weights = from_densities ? NULL : uniforms(n, 9, -900, 900);
   if (flags & EXTREME && samples)
@@ -195,8 +220,8 @@ static void is_case(size_t n, size_t n_dim, size_t n_components, int flags) {
   fmc_is_job job = {.n = n,
                     .n_dim = n_dim,
                     .samples = samples,
-                    .target = from_densities ? &target : NULL,
-                    .proposal = from_densities ? &proposal : NULL,
+                    .target = from_densities ? &target->density : NULL,
+                    .proposal = from_densities ? &proposal->density : NULL,
                     .given_log_weights = log_weights,
                     .single_precision = (flags & SINGLE) != 0};
   int keep = !(flags & NOT_KEPT);
@@ -208,8 +233,8 @@ static void is_case(size_t n, size_t n_dim, size_t n_components, int flags) {
         compare(is_once(&job, keep, n_threads), expected, "is_weights", levels[l], n_threads, n, n_dim);
   free(samples);
   free(log_weights);
-  mixture_free(&target);
-  mixture_free(&proposal);
+  density_free(target);
+  density_free(proposal);
 }
 
 /* Every function of the core at extremes and along its range. */

@@ -1,0 +1,1 @@
+/* NVRTC has what it needs of <math.h> built in. */

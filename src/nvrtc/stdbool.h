@@ -1,0 +1,1 @@
+/* NVRTC has what it needs of <stdbool.h> built in. */

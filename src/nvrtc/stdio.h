@@ -1,0 +1,1 @@
+/* NVRTC has what it needs of <stdio.h> built in. */

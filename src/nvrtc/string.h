@@ -1,0 +1,1 @@
+/* NVRTC has what it needs of <string.h> built in. */
