@@ -149,7 +149,8 @@ toolchain_hash <- function() {
 
 # ---- CPU ---------------------------------------------------------------------------------------
 
-# The address of a compiled function. `text` is list(code, glue): the files code.c and glue.c, made when they are needed.
+# The address of a compiled function. `text` is list(code, glue), the files code.c and glue.c, made when they are
+# needed.
 cpu_symbol <- function(key, text, user_code) {
   level <- .Call(C_ffi_simd_level)
   key <- paste0(key, "-", level)
@@ -258,6 +259,10 @@ nvrtc_path <- function() {
     abort_input("options(fusedmc.nvrtc)", "the path of libnvrtc.so, or unset", path)
   }
   path.expand(path)
+}
+
+has_nvrtc <- function() {
+  is.numeric(.Call(C_ffi_nvrtc_version, nvrtc_path()))
 }
 
 device_capability <- function(device) {

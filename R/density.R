@@ -78,10 +78,12 @@ check_density_range <- function(nodes, precision, arg) {
   }
   largest_float <- (2 - 2^-23) * 2^127
   for (node in nodes) {
-    for (name in names(node$arrays)) {
-      x <- node$arrays[[name]]
-      if (name == "inv_sd" && any(x < 1 / largest_float | x > largest_float)) {
-        worst <- 1 / x[which.max(abs(log(x)))]
+    arrays <- Filter(length, node$arrays)
+    for (name in setdiff(names(arrays), "df")) { # a df beyond the largest float becomes Inf, which is its limit
+      x <- arrays[[name]]
+      inv_sd <- if (name == "inv_sd") x else if (name == "inv_factor") packed_diagonals(x, node$count)
+      if (any(inv_sd < 1 / largest_float | inv_sd > largest_float)) {
+        worst <- 1 / inv_sd[which.max(abs(log(inv_sd)))]
         abort_input(arg, "a density whose sds fit single precision (2.9e-39 to 3.4e38)", worst)
       }
       if (any(abs(x[is.finite(x)]) > largest_float)) {

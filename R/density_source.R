@@ -159,9 +159,9 @@ is_taken_name <- function(name) {
   own <- c("x", "n_dim", "real", "log_density")
   keywords <- c(
     "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum", "extern", "float",
-    "for", "goto", "if", "inline", "int", "long", "register", "restrict", "return", "short", "signed", "sizeof", "static",
-    "struct", "switch", "typedef", "union", "unsigned", "void", "volatile", "while", "alignas", "alignof", "and",
-    "and_eq", "asm", "bitand", "bitor", "bool", "catch", "class", "compl", "constexpr", "const_cast", "decltype",
+    "for", "goto", "if", "inline", "int", "long", "register", "restrict", "return", "short", "signed", "sizeof",
+    "static", "struct", "switch", "typedef", "union", "unsigned", "void", "volatile", "while", "alignas", "alignof",
+    "and", "and_eq", "asm", "bitand", "bitor", "bool", "catch", "class", "compl", "constexpr", "const_cast", "decltype",
     "delete", "dynamic_cast", "explicit", "export", "false", "friend", "mutable", "namespace", "new", "noexcept", "not",
     "not_eq", "nullptr", "operator", "or", "or_eq", "private", "protected", "public", "reinterpret_cast",
     "static_assert", "static_cast", "template", "this", "thread_local", "throw", "true", "try", "typeid", "typename",

@@ -20,7 +20,8 @@ source_variables <- function(data, real) {
       stringsAsFactors = FALSE
     )
   })
-  do.call(rbind, rows)
+  none <- data.frame(type = character(), name = character(), item = integer(), member = character())
+  do.call(rbind, c(list(none), rows))
 }
 
 # What `real` and a strip's numbers are.
@@ -29,7 +30,7 @@ source_types <- function(variant) {
 }
 
 declared <- function(variables, pattern) {
-  if (is.null(variables)) character() else sprintf(pattern, variables$type, variables$name)
+  sprintf(pattern, variables$type, variables$name)
 }
 
 source_text_cpu <- function(density, variant) {
@@ -45,7 +46,8 @@ source_text_cpu <- function(density, variant) {
     density$code,
     "#line 1 \"fusedmc\"",
     "real log_density(const real *, int);",
-    sprintf("void fmc_source_strip(const %s *fmc_x, size_t fmc_stride, int fmc_n, %s *fmc_out) {", type$strip, type$strip),
+    sprintf("void fmc_source_strip(const %s *fmc_x, size_t fmc_stride, int fmc_n,", type$strip),
+    sprintf("                      %s *fmc_out) {", type$strip),
     "  for (int fmc_i = 0; fmc_i < fmc_n; fmc_i++) {",
     sprintf("    %sreal fmc_point[%d];", place, density$n_dim),
     sprintf("    for (size_t fmc_d = 0; fmc_d < %d; fmc_d++)", density$n_dim),
@@ -55,11 +57,7 @@ source_text_cpu <- function(density, variant) {
     "}",
     "#pragma GCC visibility pop"
   )
-  set <- if (is.null(variables)) {
-    character()
-  } else {
-    sprintf("  %s = (%s)fmc_value[%d].%s;", variables$name, variables$type, variables$item, variables$member)
-  }
+  set <- sprintf("  %s = (%s)fmc_value[%d].%s;", variables$name, variables$type, variables$item, variables$member)
   glue <- c(
     "#include <stddef.h>",
     "#include \"core/source.h\"",
@@ -68,7 +66,8 @@ source_text_cpu <- function(density, variant) {
     "void fmc_source_strip(const void *, size_t, int, void *);",
     "#pragma GCC visibility pop",
     "__attribute__((visibility(\"default\")))",
-    "void fmc_source_log_density(const void *fmc_values, const void *fmc_x, size_t fmc_stride, int fmc_n, void *fmc_out) {",
+    "void fmc_source_log_density(const void *fmc_values, const void *fmc_x, size_t fmc_stride, int fmc_n,",
+    "                            void *fmc_out) {",
     "  const fmc_source_value *fmc_value = (const fmc_source_value *)fmc_values;",
     "  (void)fmc_value;",
     set,
@@ -76,4 +75,41 @@ source_text_cpu <- function(density, variant) {
     "}"
   )
   list(code = code, glue = glue)
+}
+
+# An item's members of the struct, in the order in which cuda_source.h fills them.
+gpu_members <- function(item, number, real) {
+  type <- if (is.integer(item)) "int" else real
+  if (is_scalar_item(item)) {
+    return(sprintf("  %s fmc_%d_%s;", type, number, if (is.integer(item)) "integer" else "number"))
+  }
+  sprintf("  const %s *fmc_%d_array; int fmc_%d_n, fmc_%d_nrow, fmc_%d_ncol;", type, number, number, number, number)
+}
+
+source_text_gpu <- function(density, variant) {
+  type <- source_types(variant)
+  variables <- source_variables(density$data, type$real)
+  suffix <- if (type$strip == "double") "f64" else "f32"
+  c(
+    sprintf("#define FMC_N_DIM %d", density$n_dim),
+    sprintf("#define FMC_MEMBER %s", suffix),
+    "#include \"core/source_device.h\"",
+    sprintf("typedef %s real;", type$real),
+    "struct fmc_data_type {",
+    "  int fmc_first;",
+    vapply(seq_along(density$data), function(i) gpu_members(density$data[[i]], i - 1L, type$real), ""),
+    "};",
+    "extern \"C\" { __constant__ fmc_data_type fmc_data; }",
+    "namespace fmc_user {",
+    sprintf(
+      "static %s const &%s = fmc_data.fmc_%d_%s;", variables$type, variables$name, variables$item, variables$member
+    ),
+    "static __forceinline__ real log_density(const real *, int);",
+    "#line 1 \"code\"",
+    density$code,
+    "#line 1 \"fusedmc\"",
+    "}",
+    sprintf("#include \"core/real_%s.h\"", suffix),
+    "#include \"core/source_kernels.h\""
+  )
 }

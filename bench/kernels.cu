@@ -143,6 +143,52 @@ static void time_is_weights(const char *precision, size_t n, size_t n_dim, size_
     OK(cudaFree(p));
 }
 
+/* A step of a logistic regression: proposals, both log densities, decision. */
+template <typename real, typename Node, typename Args, typename Points, typename Step>
+static void time_glm(const char *precision, size_t n_chains, size_t n_obs, size_t n_coef, Step step) {
+  Args a;
+  Node node;
+  memset(&a, 0, sizeof a);
+  memset(&node, 0, sizeof node);
+  real *design = random_matrix<real>(n_obs * n_coef, 1), *x = random_matrix<real>(n_chains * n_coef, 0.1);
+  real *out = constants<real>(n_chains * n_coef, 0), *rest = constants<real>(4 * n_chains, 0);
+  real *zero = constants<real>(n_coef, 0), *one = constants<real>(n_coef, 1), *size = constants<real>(n_coef, 0.01);
+  int *accepted = constants<int>(n_chains, 0);
+  node.kind = FMC_KIND_glm;
+  node.flags = FMC_GLM_LOGIT_UNIT;
+  node.n_dim = n_coef;
+  node.count = n_obs;
+  node.array[FMC_GLM_X] = design;
+  node.array[FMC_GLM_PRIOR_MEAN] = zero;
+  node.array[FMC_GLM_PRIOR_INV_SD] = one;
+  a.n_chains = n_chains;
+  a.n_dim = n_coef;
+  a.x = x;
+  a.step_size = size;
+  a.seed = 1;
+  a.x_new = out;
+  a.log_density = rest;
+  a.log_alpha = rest + n_chains;
+  a.accepted = accepted;
+  Points points = {n_chains, 2 * n_chains, x, out};
+  double *partial = constants<double>((n_obs / FMC_OBS_BLOCK + 1) * 2 * n_chains, 0);
+  double us = median_us([&] { step(&a, &node, &points, partial, rest + 2 * n_chains); });
+  double terms = 2.0 * n_chains * n_obs;
+  printf("| logistic regression, %zu observations, %zu coefficients, %zu chains, %s | %.1f | %.1f |\n", n_obs, n_coef,
+         n_chains, precision, us, terms / us / 1e3);
+  for (void *p : {(void *)design, (void *)x, (void *)out, (void *)rest, (void *)zero, (void *)one, (void *)size,
+                  (void *)accepted, (void *)partial})
+    OK(cudaFree(p));
+}
+
+#define GLM_STEP(suffix)                                                                                               \
+  [](const mh_args_##suffix *a, const fmc_node_##suffix *node, const points_##suffix *points, double *partial,         \
+     auto *value) {                                                                                                    \
+    launch_propose_##suffix(a, kept.n_sms, 0);                                                                         \
+    launch_glm_##suffix(node, points, partial, value, 0);                                                              \
+    launch_decide_##suffix(a, value, value + points->n, 0);                                                            \
+  }
+
 int main() {
   cudaDeviceProp properties;
   OK(cudaGetDeviceProperties(&properties, 0));
@@ -153,15 +199,21 @@ int main() {
   size_t shapes[][2] = {{4096, 64}, {1048576, 16}, {16384, 512}, {65536, 5}};
   for (auto &shape : shapes) {
     time_mh_step<double, mh_args_f64, mh_constants_f64, mixture_f64>("double", shape[0], shape[1], rate, n_sms,
-                                                                         launch_mh_step_f64);
+                                                                     launch_mh_step_f64);
     time_mh_step<float, mh_args_f32, mh_constants_f32, mixture_f32>("single", shape[0], shape[1], rate, n_sms,
-                                                                        launch_mh_step_f32);
+                                                                    launch_mh_step_f32);
   }
   for (size_t n : {(size_t)4096, (size_t)1 << 20, (size_t)1 << 24}) {
     time_is_weights<double, log_weights_args_f64, tile_sums_args_f64, mixture_f64>(
         "double", n, 16, 3, rate, launch_log_weights_f64, launch_tile_sums_f64);
     time_is_weights<float, log_weights_args_f32, tile_sums_args_f32, mixture_f32>(
         "single", n, 16, 3, rate, launch_log_weights_f32, launch_tile_sums_f32);
+  }
+  kept.n_sms = n_sms;
+  printf("\n| step of a regression | us | terms a nanosecond |\n|---|---|---|\n");
+  for (size_t n_obs : {100, 1000, 10000, 100000, 1000000}) {
+    time_glm<double, fmc_node_f64, mh_args_f64, points_f64>("double", 1024, n_obs, 10, GLM_STEP(f64));
+    time_glm<float, fmc_node_f32, mh_args_f32, points_f32>("single", 1024, n_obs, 10, GLM_STEP(f32));
   }
   return 0;
 }

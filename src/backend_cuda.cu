@@ -14,30 +14,13 @@
 #include "stage.h"
 #include "weighted.h"
 
-#define FMC_TABLE_QUALIFIER static __device__ const
 #include "core/core.h"
-#include "core/normal_table.h"
+#include "core/normal_shared.h"
 
-#define FMC_NORMAL_ROWS ((int)(sizeof(fmc_normal_table) / sizeof(fmc_normal_table[0])))
 #define FMC_DIM_GROUP 8      /* dims whose sums one block of threads keeps in registers */
 #define FMC_REGISTER_DIMS 32 /* dims of a sample that one thread keeps in registers */
 #define FMC_FEW_DIMS 16      /* dims of a proposal that one thread keeps in registers */
 #define FMC_FEW_THREADS 128  /* threads of a block that does so */
-
-/* Copies the normals' table to shared memory, where a look-up is one 16-byte load; all threads of the block take part.
- */
-static __device__ void load_normal_table(float4 *table) {
-  for (int i = threadIdx.y * blockDim.x + threadIdx.x; i < FMC_NORMAL_ROWS; i += blockDim.x * blockDim.y) {
-    const float *row = fmc_normal_table[i];
-    table[i] = make_float4(row[0], row[1], row[2], row[3]);
-  }
-  __syncthreads();
-}
-
-static __device__ float normal_from(const float4 *table, uint32_t word) {
-  float4 c = table[fmc_normal_row(word)];
-  return fmc_normal_cubic(word, c.x, c.y, c.z, c.w);
-}
 
 /* The largest of a block's values, for every thread. */
 static __device__ double block_max(double value, double *shared) {
@@ -78,10 +61,14 @@ static __device__ double block_sum(double value, double *shared) {
 
 #include "cuda_chunks.h"
 
+#include "cuda_source.h"
+
 #define IS_SINGLE (sizeof(REAL) == sizeof(float))
 
 #include "core/real_f64.h"
 #include "cuda_kernels.h"
+#include "cuda_points.h"
+#include "cuda_glm.h"
 #include "cuda_density.h"
 #include "cuda_calls.h"
 #include "cuda_weights.h"
@@ -89,6 +76,8 @@ static __device__ double block_sum(double value, double *shared) {
 
 #include "core/real_f32.h"
 #include "cuda_kernels.h"
+#include "cuda_points.h"
+#include "cuda_glm.h"
 #include "cuda_density.h"
 #include "cuda_calls.h"
 #include "cuda_weights.h"

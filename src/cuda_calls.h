@@ -14,13 +14,19 @@ static const REAL *T(place_array)(const double *from, size_t n, placement *to) {
   return (const REAL *)(to->device + at);
 }
 
-/* Places a density's arrays; `nodes` has room for its nodes. */
+/* Places a density's arrays; `nodes` has room for its nodes. The modules of compiled ones are there when it is placed
+ * in earnest. */
 static T(program) T(place_density)(const fmc_density *density, placement *to, T(fmc_node) * nodes) {
   T(program) program = {density->n_nodes, density->depth, nodes};
   for (size_t k = 0; k < density->n_nodes; k++) {
     const fmc_node *from = density->node + k;
     T(fmc_node) node;
     memset(&node, 0, sizeof node);
+    if (from->source) {
+      fmc_source_module *module = to->host ? (fmc_source_module *)nodes[k].source : NULL;
+      source_place(from->source, IS_SINGLE, to, module);
+      node.source = module;
+    }
     node.kind = from->kind;
     node.flags = from->flags;
     node.n_dim = from->n_dim;
@@ -31,6 +37,34 @@ static T(program) T(place_density)(const fmc_density *density, placement *to, T(
     nodes[k] = node;
   }
   return program;
+}
+
+/* Loads the modules of a density's compiled parts. */
+static fmc_status T(load_sources)(const fmc_density *density, T(fmc_node) * nodes, fmc_context *context) {
+  fmc_status status = FMC_OK;
+  for (size_t k = 0; k < density->n_nodes; k++)
+    if (density->node[k].source) {
+      fmc_source_module *module = NULL;
+      TRY_STATUS(source_module(density->node[k].source, &module, context));
+      nodes[k].source = module;
+    }
+done:
+  return status;
+}
+
+/* Sends the data that compiled parts have in constant memory, on the stream of send_placement(). */
+static fmc_status T(bind_sources)(const T(program) * program, fmc_context *context) {
+  fmc_status status = FMC_OK;
+  for (size_t k = 0; k < program->n_nodes; k++)
+    if (program->node[k].source)
+      TRY_STATUS(source_bind((const fmc_source_module *)program->node[k].source, kept.slot[0].stream, context));
+done:
+  return status;
+}
+
+/* The module of a program that is nothing but compiled code, or NULL. */
+static const fmc_source_module *T(module_of)(const T(program) * program) {
+  return program->n_nodes == 1 ? (const fmc_source_module *)program->node[0].source : NULL;
 }
 
 static int T(is_mixture)(const T(program) * program) {
@@ -121,6 +155,22 @@ done:
   return status;
 }
 
+/* A whole step by compiled code, where it has one for this call. */
+static int T(source_has_step)(const T(mh_call) * call) {
+  const fmc_source_module *module = T(module_of)(&call->target);
+  return module && source_has_step(module) && !call->job->cholesky && !call->job->noise;
+}
+
+static fmc_status T(launch_source_step)(const T(mh_call) * call, const T(mh_args) * a, fmc_slot *slot,
+                                        fmc_context *context) {
+  fmc_source_mh_args args = {a->n_chains, a->x,           a->u,         a->seed,     a->first_chain, a->step,
+                             a->x_new,    a->log_density, a->log_alpha, a->accepted, {{0}}};
+  REAL *step_size = IS_SINGLE ? (REAL *)args.step_size.f32 : (REAL *)args.step_size.f64;
+  for (size_t d = 0; d < a->n_dim; d++)
+    step_size[d] = (REAL)call->job->step_size[d];
+  return source_launch_mh_step(T(module_of)(&call->target), &args, a->n_dim, slot->stream, context);
+}
+
 static fmc_status T(start_mh_chunk)(const void *what, size_t first, size_t n, fmc_slot *slot, fmc_context *context) {
   fmc_status status = FMC_OK;
   const T(mh_call) *call = (const T(mh_call) *)what;
@@ -150,6 +200,8 @@ static fmc_status T(start_mh_chunk)(const void *what, size_t first, size_t n, fm
   TRY(cudaMemcpyAsync(slot->device, slot->pinned, at.up, cudaMemcpyHostToDevice, slot->stream));
   if (T(is_mixture)(&call->target))
     T(launch_mh_step)(&args, &call->constants, kept.n_sms, slot->stream);
+  else if (T(source_has_step)(call))
+    TRY_STATUS(T(launch_source_step)(call, &args, slot, context));
   else
     TRY_STATUS(T(launch_mh_in_parts)(call, &args, &at, slot, context));
   TRY(cudaGetLastError());
@@ -218,7 +270,10 @@ static fmc_status T(mh_step)(const fmc_mh_step_job *job, fmc_context *context) {
   plan = plan_chunks(job->n_chains, bytes_per_row, 32, context);
   at = T(lay_out_mh)(&call, plan.per_chunk);
   TRY_STATUS(begin_placement(&to, plan.n_slots, at.down, at.all, context));
+  if (job->target)
+    TRY_STATUS(T(load_sources)(job->target, nodes, context));
   T(place_mh)(&call, &to, nodes);
+  TRY_STATUS(T(bind_sources)(&call.target, context));
   if (T(is_mixture)(&call.target)) {
     call.args.target = T(mixture_of)(&call.target);
     T(set_constants)(job, &call.constants);

@@ -1,34 +1,15 @@
 /* Densities of any kind on the GPU: each node of the program is a kernel over all points, its values lie in device
  * memory. Template over REAL; read by backend_cuda.cu alone. */
 
-/* Points to evaluate: n rows of x, and where there is an x_new, n more. Matrices are column-major. */
-typedef struct {
-  size_t n, n_points;
-  const REAL *x, *x_new;
-} T(points);
-
-/* A density whose arrays lie on the device; the nodes themselves are on the host. */
-typedef struct {
-  size_t n_nodes;
-  int depth;
-  const T(fmc_node) * node;
-} T(program);
-
-/* Where a program's values lie: levels of n_points each. */
-typedef struct {
-  REAL *value, *scaled;
-  double *partial; /* sums over segments of observations */
-} T(stack);
-
 /* Segments of observations that a program sums up apart, 0 where it has none. */
 static size_t T(segments)(const T(program) * program, size_t n_points) {
-  (void)program;
-  (void)n_points;
-  return 0;
-}
-
-static __device__ __forceinline__ const REAL *T(point)(const T(points) & p, size_t i) {
-  return i < p.n ? p.x + i : p.x_new + (i - p.n);
+  size_t most = 0, unused;
+  for (size_t k = 0; k < program->n_nodes; k++) {
+    const T(fmc_node) *node = program->node + k;
+    size_t n = node->kind == FMC_KIND_glm ? T(glm_n_segments)(node, n_points, &unused) : 0;
+    most = n > most ? n : most;
+  }
+  return most;
 }
 
 /* Any leaf, a thread per point. */
@@ -65,7 +46,14 @@ static fmc_status T(launch_program)(const T(program) * program, const T(points) 
   for (size_t k = 0; k < program->n_nodes; k++) {
     const T(fmc_node) *node = program->node + k;
     if (fmc_is_leaf(node->kind)) {
-      T(launch_leaf)(node, points, stack->value + (size_t)++top * n, stream);
+      REAL *out = stack->value + (size_t)++top * n;
+      if (node->kind == FMC_KIND_glm)
+        T(launch_glm)(node, points, stack->partial, out, stream);
+      else if (node->kind == FMC_KIND_source)
+        TRY_STATUS(source_launch_log_density((const fmc_source_module *)node->source, points->x, points->x_new,
+                                             points->n, points->n, out, stream, context));
+      else
+        T(launch_leaf)(node, points, out, stream);
     } else {
       size_t at = (size_t)top * n;
       T(operate_kernel)<<<grid, 256, 0, stream>>>(node->kind, node->number[0], stack->value + at, stack->scaled + at,

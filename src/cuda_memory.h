@@ -129,6 +129,10 @@ done:
   return status;
 }
 
+/* Of compiled densities; see cuda_source.h. */
+static void source_release(void);
+static void source_end_call(void);
+
 static void release_slot(fmc_slot *slot) {
   cudaFreeHost(slot->pinned);
   cudaFree(slot->device);
@@ -151,6 +155,7 @@ void fmc_cuda_release(void) {
   cudaGetDevice(&before);
   cudaSetDevice(kept.device);
   release_memory();
+  source_release();
   for (int s = 0; s < N_SLOTS; s++) {
     cudaStreamDestroy(kept.slot[s].stream);
     kept.slot[s].stream = NULL;
@@ -182,6 +187,7 @@ done:
 }
 
 static void leave(int before) {
+  source_end_call();
   for (int s = 0; s < N_SLOTS; s++) {
     if (kept.slot[s].stream)
       cudaStreamSynchronize(kept.slot[s].stream);

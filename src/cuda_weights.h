@@ -132,7 +132,13 @@ static fmc_status T(is_weights)(const fmc_is_job *job, fmc_context *context) {
   plan = plan_chunks(job->n, n_dim * sizeof(REAL) + sizeof(double), FMC_TILE, context);
   at = T(lay_out_is)(&call, plan.per_chunk);
   TRY_STATUS(begin_placement(&to, plan.n_slots, at.down, at.all, context));
+  if (!job->given_log_weights) {
+    TRY_STATUS(T(load_sources)(job->target, nodes, context));
+    TRY_STATUS(T(load_sources)(job->proposal, nodes + job->target->n_nodes, context));
+  }
   T(place_is)(&call, &to, nodes);
+  TRY_STATUS(T(bind_sources)(&call.target, context));
+  TRY_STATUS(T(bind_sources)(&call.proposal, context));
   TRY_STATUS(send_placement(&to, context));
   TRY_STATUS(run_chunks(&plan, T(start_is_chunk), T(finish_is_chunk), &call, context));
   fmc_tile_tree_total(call.tree, job->sums);
@@ -197,7 +203,9 @@ static fmc_status T(log_density)(const fmc_log_density_job *job, fmc_context *co
   plan = plan_chunks(job->n, job->n_dim * sizeof(REAL), 32, context);
   T(lay_out_log_density)(&call, plan.per_chunk, &all);
   TRY_STATUS(begin_placement(&to, plan.n_slots, plan.per_chunk * job->n_dim * sizeof(REAL), all, context));
+  TRY_STATUS(T(load_sources)(job->density, nodes, context));
   call.density = T(place_density)(job->density, &to, nodes);
+  TRY_STATUS(T(bind_sources)(&call.density, context));
   TRY_STATUS(send_placement(&to, context));
   TRY_STATUS(run_chunks(&plan, T(start_log_density_chunk), T(finish_log_density_chunk), &call, context));
 done:

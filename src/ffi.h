@@ -48,6 +48,9 @@ SEXP ffi_core_sum_log(SEXP x);
 SEXP ffi_core_cholesky(SEXP matrix);
 SEXP ffi_core_inverse_factor(SEXP factor);
 
+/* Draws from mixtures of normals and Student t: ffi_draw.c. */
+SEXP ffi_draw(SEXP n, SEXP n_dim, SEXP rng, SEXP plan);
+
 /* Compiled densities: ffi_source.c. */
 SEXP ffi_simd_level(void);
 SEXP ffi_device_capability(SEXP device);

@@ -38,12 +38,10 @@ static int find_all(void *library) {
   return find(library, "nvrtcVersion", &nvrtc.version) && find(library, "nvrtcGetErrorString", &nvrtc.error) &&
          find(library, "nvrtcGetNumSupportedArchs", &nvrtc.n_archs) &&
          find(library, "nvrtcGetSupportedArchs", &nvrtc.archs) && find(library, "nvrtcCreateProgram", &nvrtc.create) &&
-         find(library, "nvrtcDestroyProgram", &nvrtc.destroy) &&
-         find(library, "nvrtcCompileProgram", &nvrtc.compile) &&
-         find(library, "nvrtcGetProgramLogSize", &nvrtc.log_size) &&
-         find(library, "nvrtcGetProgramLog", &nvrtc.log) && find(library, "nvrtcGetCUBINSize", &nvrtc.cubin_size) &&
-         find(library, "nvrtcGetCUBIN", &nvrtc.cubin) && find(library, "nvrtcGetPTXSize", &nvrtc.ptx_size) &&
-         find(library, "nvrtcGetPTX", &nvrtc.ptx);
+         find(library, "nvrtcDestroyProgram", &nvrtc.destroy) && find(library, "nvrtcCompileProgram", &nvrtc.compile) &&
+         find(library, "nvrtcGetProgramLogSize", &nvrtc.log_size) && find(library, "nvrtcGetProgramLog", &nvrtc.log) &&
+         find(library, "nvrtcGetCUBINSize", &nvrtc.cubin_size) && find(library, "nvrtcGetCUBIN", &nvrtc.cubin) &&
+         find(library, "nvrtcGetPTXSize", &nvrtc.ptx_size) && find(library, "nvrtcGetPTX", &nvrtc.ptx);
 }
 
 static void *open_library(const char *path) {
@@ -104,14 +102,15 @@ static int ready(const char *where, char *why, size_t size) {
     return 1;
   }
   const char *error = dlerror();
-  if (nvrtc.library)
-    find_all(nvrtc.library); /* what a library that will not do left behind */
   if (*where)
     snprintf(why, size, "%s is no NVRTC library of CUDA 12 or later (%s)", where, error ? error : "functions lack");
   else
-    snprintf(why, size,
-             "NVRTC, the run-time compiler of the CUDA toolkit (libnvrtc.so), is neither in CUDA_HOME, CUDA_PATH or "
-             "/usr/local/cuda nor where the loader looks; options(fusedmc.nvrtc = \"<path of libnvrtc.so>\") says where");
+    snprintf(
+        why, size,
+        "libnvrtc.so, the run-time compiler of the CUDA toolkit, is neither in CUDA_HOME, CUDA_PATH or /usr/local/cuda "
+        "nor where the loader looks; options(fusedmc.nvrtc = \"<path>\") says where");
+  if (nvrtc.library)
+    find_all(nvrtc.library); /* a library that will not do may have left something behind */
   return 0;
 }
 

@@ -3,7 +3,17 @@
  *
  * The coefficients come from tools/fit_math.R.
  *
- * @@MEASURED
+ * The largest error measured, for float over every argument against the double function, for double over 2 10^7 of
+ * them, dense where formulas meet, against quadruple precision. It is in ulps of the result for x > 0, also next to
+ * the zeros at 1 and 2; for x < 0, where the other zeros are lost in a difference, in ulps of the largest of 1,
+ * |the result| and log Gamma(|x|).
+ *
+ *            x > 0   x < 0
+ *   double   2.98    3.07
+ *   float    2.87    3.08
+ *
+ * fmc_lgamma_ratio(x, h): 5.7 2^-52 (1 + |result| + h), over 5 10^6 pairs with 10^-5 <= x <= 10^300 and h <= 10^5; 2 of
+ * that from x = 1 on.
  */
 #ifndef FUSEDMC_CORE_GAMMA_H
 #define FUSEDMC_CORE_GAMMA_H

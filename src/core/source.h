@@ -7,6 +7,9 @@
 #ifndef FUSEDMC_CORE_SOURCE_H
 #define FUSEDMC_CORE_SOURCE_H
 
+#include <stddef.h>
+#include <stdint.h>
+
 /* An item of the data: a number, or an array in the type that the code sees. */
 typedef struct {
   const void *array;
@@ -21,6 +24,25 @@ typedef struct {
   fmc_source_function function;
   const fmc_source_value *values;
 } fmc_source_cpu;
+
+/* Dims up to which compiled code has a kernel for a whole step. */
+#define FMC_SOURCE_STEP_DIMS 64
+
+/* A step of n_chains chains on the GPU, with noise from the generator and a step size per dim. Columns of x and x_new
+ * are n_chains long; numbers are in the precision of the call. */
+typedef struct {
+  size_t n_chains;
+  const void *x;
+  const double *u; /* may be NULL: the generator */
+  uint64_t seed, first_chain;
+  uint32_t step;
+  void *x_new, *log_density, *log_alpha;
+  int *accepted;
+  union {
+    double f64[FMC_SOURCE_STEP_DIMS];
+    float f32[FMC_SOURCE_STEP_DIMS];
+  } step_size;
+} fmc_source_mh_args;
 
 #endif
 

@@ -1,5 +1,5 @@
-/* What the C code of density_source() may use, beside + - * / and its own functions. Everything here gives the same bits
- * on every machine. A function takes what it is given: float for a float, double for anything else.
+/* What the C code of density_source() may use, beside + - * / and its own functions. Everything here gives the same
+ * bits on every machine. A function takes what it is given: float for a float, double for anything else.
  *
  *   fmc_log fmc_exp fmc_log1p fmc_expm1 fmc_log1pexp fmc_lgamma fmc_sqrt   of one number
  *   fmc_fma(a, b, c)                                                       a * b + c in one rounding

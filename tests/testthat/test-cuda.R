@@ -279,3 +279,63 @@ test_that("backend_info() lists the devices", {
   expect_true(all(info$devices$memory_gb > 0))
   expect_match(as.character(info$devices$compute_capability), "^[0-9]+\\.[0-9]+$")
 })
+
+test_that("every kind of density gives the CPU's bits", {
+  skip_without_gpu()
+  failed <- character()
+  for (shape in list(c(1, 1), c(2, 63), c(3, 64), c(4, 65), c(7, 129), c(12, 1000), c(17, 500), c(33, 200), c(70, 100))) {
+    d <- shape[1]
+    failed <- c(failed, density_case_labels(
+      d, shape[2], function(density, precision) run_density_case(density, d, precision, "cuda"),
+      function(density, precision) run_density_case(density, d, precision, "cpu")
+    ))
+  }
+  expect_none(failed)
+})
+
+test_that("regressions of many observations, full covariances in many dims, mixtures of many components", {
+  skip_without_gpu()
+  compare_density <- function(density, d, n, precision) {
+    x <- grid_matrix(n, d, 921)
+    compare_backends(function(b) {
+      list(
+        unclass(mh_step(x, density, 0.01, seed = 3, precision = precision, backend = b)),
+        log_density(density, x, precision = precision, backend = b)
+      )
+    })
+  }
+  for (precision in case_precisions) {
+    for (n in c(1, 300)) {
+      compare_density(case_glm("binomial", 10, 1e5), 10, n, precision)
+      compare_density(case_glm("poisson", 3, 4097), 3, n, precision)
+      compare_density(case_glm("gaussian", 50, 8191, prior_df = 4), 51, n, precision)
+    }
+    compare_density(density_mvnormal(0.5, chol = case_factor(2000)), 2000, 3, precision)
+    compare_density(density_student_t(3, as.vector(case_means(1, 2000)), 2), 2000, 40, precision)
+    compare_density(density_mixture(
+      grid_uniform(1000, 922), case_means(1000, 3),
+      chols = lapply(1:1000, function(k) case_factor(3, 1000 + k))
+    ), 3, 200, precision)
+  }
+})
+
+test_that("a density that is a function of R takes the rest to the GPU", {
+  skip_without_gpu()
+  density <- density_function(function(x) -rowSums(x^2) / 2)
+  for (precision in case_precisions) {
+    for (d in c(1, 17, 64)) {
+      x <- grid_matrix(500, d, 923)
+      for (step in list(0.3, case_step("lower", d))) {
+        compare_backends(function(b) mh_step(x, density, step, seed = 5, precision = precision, backend = b))
+      }
+      compare_backends(function(b) is_weights(x, density, precision = precision, backend = b))
+    }
+  }
+})
+
+test_that("a call that is long on the GPU can be cut into chunks without a change", {
+  skip_without_gpu()
+  density <- case_glm("binomial", 2, 20000)
+  x <- grid_matrix(3e5, 2, 924)
+  compare_backends(function(b) log_density(density, x, backend = b))
+})

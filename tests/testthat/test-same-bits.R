@@ -67,3 +67,18 @@ test_that("bits_of() tells 0 from -0 and one NaN from another", {
   expect_false(same_bits(1, 1 + 2^-52))
   expect_false(same_bits(matrix(1:4, 2), matrix(1:4, 1)))
 })
+
+test_that("every kind of density has one result for every SIMD build and number of threads", {
+  failed <- character()
+  for (d in c(1, 2, 5, 40)) {
+    baseline <- function(density, precision) {
+      with_simd("baseline", with_threads(1, run_density_case(density, d, precision, "cpu")))
+    }
+    for (level in simd_levels()) {
+      failed <- c(failed, density_case_labels(d, 130, baseline, function(density, precision) {
+        with_simd(level, with_threads(2, run_density_case(density, d, precision, "cpu")))
+      }))
+    }
+  }
+  expect_none(failed)
+})
