@@ -125,7 +125,7 @@ include_dir <- function() {
 # What every compiled object depends on: the package and its headers.
 package_hash <- function() {
   once("package", {
-    headers <- sort(list.files(file.path(include_dir(), "core"), full.names = TRUE))
+    headers <- sort(list.files(file.path(include_dir(), "core"), full.names = TRUE), method = "radix") # in any locale
     version <- as.character(utils::packageVersion("fusedmc"))
     hash_of_text(version, tools::md5sum(c(headers, file.path(include_dir(), "flags"))))
   })

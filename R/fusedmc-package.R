@@ -7,13 +7,18 @@
 #' @section Where to start:
 #' * [mh_step()]: one random-walk Metropolis-Hastings step of many chains.
 #' * [is_weights()]: importance weights, weighted mean and effective sample size.
-#' * [density_normal()], [density_mixture()]: the densities both work with.
+#' * The densities that both work with: [density_normal()], [density_mvnormal()], [density_student_t()],
+#'   [density_mixture()], [density_glm()], [density_product()], [density_tempered()].
+#' * Densities of your own: [density_source()] in C, [density_function()] in R.
+#' * [log_density()] evaluates a density, [draw()] draws from it.
 #' * [backend_info()]: what runs here.
-#' * `vignette("fusedmc")`: a tour.
+#' * `vignette("fusedmc")`: a tour. `vignette("densities")`: one density after the other, on real data.
 #'
 #' @section Options:
 #' * `fusedmc.backend`: the default of `backend`, `"auto"`, `"cpu"` or `"cuda"`.
 #' * `fusedmc.threads`: the most CPU threads to use; unset, all that OpenMP has (`OMP_NUM_THREADS` governs).
+#' * `fusedmc.cache`: the directory for compiled densities, see [fusedmc_cache()].
+#' * `fusedmc.nvrtc`: the path of NVRTC, where it is not found.
 #'
 #' @importFrom checkmate qtest
 #' @useDynLib fusedmc, .registration = TRUE, .fixes = "C_"

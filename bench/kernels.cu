@@ -189,13 +189,64 @@ static void time_glm(const char *precision, size_t n_chains, size_t n_obs, size_
     launch_decide_##suffix(a, value, value + points->n, 0);                                                            \
   }
 
-int main() {
+/* Many steps of a standard normal in one launch; nanoseconds a step. */
+template <typename real, typename Args, typename Run>
+static void time_run(const char *precision, size_t n, size_t n_dim, size_t n_steps, size_t thin, bool sums, Run run) {
+  Args a;
+  memset(&a, 0, sizeof a);
+  real *x = random_matrix<real>(n * n_dim, 1), *step = constants<real>(n_dim, 2.4 / sqrt((double)n_dim));
+  real *one = constants<real>(n_dim, 1), *zero = constants<real>(n_dim, 0), *log_density = constants<real>(n, -1e9);
+  double *shift = constants<double>(n_dim, 0), *all = constants<double>(sums ? FMC_N_SUMS * n * n_dim : 1, 0);
+  double *range = constants<double>(2 * n_dim, 0);
+  unsigned *n_accepted = constants<unsigned>(n, 0);
+  void *not_finite = constants<double>(2, 0);
+  a.n_chains = n;
+  a.n_dim = n_dim;
+  a.n_steps = n_steps;
+  a.thin = thin;
+  a.store = 1;
+  a.batch = 50;
+  a.target = {n_dim, 1, zero, zero, one};
+  a.step_size = step;
+  a.shift = sums ? shift : NULL;
+  a.seed = 1;
+  a.keys = fmc_keys_of(1);
+  a.x = x;
+  a.log_density = log_density;
+  a.sums = all;
+  a.range = range;
+  a.n_accepted = n_accepted;
+  a.not_finite = (fmc_gpu_not_finite *)not_finite;
+  fmc_context context;
+  double us = median_us([&] { run(&a, 1, (cudaStream_t)0, &context); });
+  printf("| %zu x %zu, %s, %s | %.3f |\n", n, n_dim, precision,
+         sums ? thin == 1 ? "all summaries" : "all summaries of every 10th state" : "no summaries", us / n_steps);
+  for (void *p : {(void *)x, (void *)step, (void *)one, (void *)zero, (void *)log_density, (void *)shift, (void *)all,
+                  (void *)range, (void *)n_accepted, not_finite})
+    OK(cudaFree(p));
+}
+
+int main(int argc, char **argv) {
+  bool only_runs = argc > 1 && !strcmp(argv[1], "runs");
   cudaDeviceProp properties;
   OK(cudaGetDeviceProperties(&properties, 0));
   double rate = copy_rate();
   printf("%s, copy %.2f TB/s\n\n| kernel | us | bytes' floor, us | ratio |\n|---|---|---|---|\n", properties.name,
          rate / 1e6);
   int n_sms = properties.multiProcessorCount;
+  kept.n_sms = n_sms;
+  printf("\n| step of a run | us |\n|---|---|\n");
+  size_t runs[][3] = {{4096, 64, 400}, {1048576, 16, 20}, {16384, 512, 20}};
+  for (auto &r : runs) {
+    time_run<double, run_args_f64>("double", r[0], r[1], r[2], r[2], false, launch_run_f64);
+    time_run<double, run_args_f64>("double", r[0], r[1], r[2], 1, true, launch_run_f64);
+    time_run<double, run_args_f64>("double", r[0], r[1], r[2], 10, true, launch_run_f64);
+    time_run<float, run_args_f32>("single", r[0], r[1], r[2], r[2], false, launch_run_f32);
+    time_run<float, run_args_f32>("single", r[0], r[1], r[2], 1, true, launch_run_f32);
+    time_run<float, run_args_f32>("single", r[0], r[1], r[2], 10, true, launch_run_f32);
+  }
+  if (only_runs)
+    return 0;
   size_t shapes[][2] = {{4096, 64}, {1048576, 16}, {16384, 512}, {65536, 5}};
   for (auto &shape : shapes) {
     time_mh_step<double, mh_args_f64, mh_constants_f64, mixture_f64>("double", shape[0], shape[1], rate, n_sms,
@@ -209,7 +260,6 @@ int main() {
     time_is_weights<float, log_weights_args_f32, tile_sums_args_f32, mixture_f32>(
         "single", n, 16, 3, rate, launch_log_weights_f32, launch_tile_sums_f32);
   }
-  kept.n_sms = n_sms;
   printf("\n| step of a regression | us | terms a nanosecond |\n|---|---|---|\n");
   for (size_t n_obs : {100, 1000, 10000, 100000, 1000000}) {
     time_glm<double, fmc_node_f64, mh_args_f64, points_f64>("double", 1024, n_obs, 10, GLM_STEP(f64));

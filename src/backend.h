@@ -26,10 +26,11 @@ typedef enum {
 /* What a call may use, and where it says what went wrong. */
 typedef struct {
   int n_threads;
-  double cpu_ns;            /* what the call would take one CPU thread, to a factor of two or so */
-  int device;               /* GPU ordinal, from 0 */
-  int (*interrupted)(void); /* nonzero: stop; asked between pieces of about 50 ms */
-  void (*reclaim)(void);    /* frees what R no longer needs; called once before memory is given up on */
+  double cpu_ns;                   /* what the call would take one CPU thread, to a factor of two or so */
+  int device;                      /* GPU ordinal, from 0 */
+  int (*interrupted)(void);        /* nonzero: stop; asked between pieces of about 50 ms */
+  void (*progress)(size_t n_done); /* told of steps that a run has done; may be NULL */
+  void (*reclaim)(void);           /* frees what R no longer needs; called once before memory is given up on */
   char message[512];
   size_t bytes; /* with FMC_ERROR_MEMORY */
 } fmc_context;
@@ -87,6 +88,54 @@ typedef struct {
   int *accepted; /* FMC_REJECTED .. FMC_PROPOSAL_NOT_FINITE of core/core.h */
 } fmc_mh_step_job;
 
+/* Proposals whose log density is NaN or +Inf: how many, and step and row of the first. */
+typedef struct {
+  double n;
+  uint32_t step;
+  size_t row;
+} fmc_not_finite;
+
+/* More of these proposals; the first is that of the lowest step, and there of the lowest row. */
+static inline void fmc_join_not_finite(fmc_not_finite *to, const fmc_not_finite *other) {
+  if (other->n > 0 && (to->n == 0 || other->step < to->step || (other->step == to->step && other->row < to->row))) {
+    to->step = other->step;
+    to->row = other->row;
+  }
+  to->n += other->n;
+}
+
+/* Many steps of n_chains chains, which are rows of matrices of `stride` rows. A call may end early with
+ * FMC_ERROR_INTERRUPTED: everything is then that of n_done steps. */
+typedef struct {
+  size_t n_chains, n_dim, stride;
+  const double *step_size; /* as in a step */
+  int cholesky;
+  uint64_t seed, chain_offset;
+  uint32_t first_step;
+  size_t n_steps, thin; /* every thin-th state is kept; n_steps is a multiple */
+  size_t n_before;      /* states kept before this call */
+  int single_precision;
+  const fmc_density *target;
+
+  double *x;                 /* n_chains x n_dim: the start, then the last state */
+  double *log_density;       /* n_chains: of x */
+  double *n_accepted;        /* n_chains: accepted steps are added */
+  fmc_not_finite not_finite; /* of this call */
+
+  /* Kept states number store, 2 store, ... (over all calls) are stored: the k-th of this call, from 0, of chain i and
+   * dim d at draws[k + n_draws * (i + stride * d)]. NULL: none. */
+  double *draws;
+  size_t store, n_draws;
+
+  /* Summaries; see core/chain_sums.h. NULL: none. */
+  double *sums;        /* FMC_N_SUMS matrices of stride x n_dim */
+  const double *shift; /* n_dim */
+  double *range;       /* n_dim pairs: smallest and largest kept state so far, over all chains */
+  size_t batch;        /* kept states of a batch */
+
+  size_t n_done;
+} fmc_mh_run_job;
+
 /* Sums relative to the largest log weight. sum_x has n_dim entries, none where there are no samples. */
 typedef struct {
   double max, sum, sum_squares;
@@ -125,6 +174,7 @@ typedef struct {
   fmc_status (*mh_step)(const fmc_mh_step_job *job, fmc_context *context);
   fmc_status (*is_weights)(const fmc_is_job *job, fmc_context *context);
   fmc_status (*log_density)(const fmc_log_density_job *job, fmc_context *context);
+  fmc_status (*mh_run)(fmc_mh_run_job *job, fmc_context *context);
 } fmc_backend;
 
 extern const fmc_backend fmc_backend_cpu;

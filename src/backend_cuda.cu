@@ -5,6 +5,7 @@
  * slots, each with a stream, pinned memory and device memory, are kept from call to call. */
 #include <cuda_pipeline.h>
 #include <cuda_runtime.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,6 +64,8 @@ static __device__ double block_sum(double value, double *shared) {
 
 #include "cuda_source.h"
 
+#include "cuda_run_common.h"
+
 #define IS_SINGLE (sizeof(REAL) == sizeof(float))
 
 #include "core/real_f64.h"
@@ -72,6 +75,9 @@ static __device__ double block_sum(double value, double *shared) {
 #include "cuda_density.h"
 #include "cuda_calls.h"
 #include "cuda_weights.h"
+#include "cuda_run.h"
+#include "cuda_run_parts.h"
+#include "cuda_run_calls.h"
 #include "core/real_end.h"
 
 #include "core/real_f32.h"
@@ -81,36 +87,26 @@ static __device__ double block_sum(double value, double *shared) {
 #include "cuda_density.h"
 #include "cuda_calls.h"
 #include "cuda_weights.h"
+#include "cuda_run.h"
+#include "cuda_run_parts.h"
+#include "cuda_run_calls.h"
 #include "core/real_end.h"
 
-static fmc_status mh_step(const fmc_mh_step_job *job, fmc_context *context) {
-  int before;
-  fmc_status status = enter(context, &before);
-  if (status == FMC_OK)
-    status = job->single_precision ? mh_step_f32(job, context) : mh_step_f64(job, context);
-  if (!forked())
-    leave(before);
-  return status;
-}
+/* A call in its precision, between enter() and leave(). */
+#define CALL(name, job)                                                                                                \
+  do {                                                                                                                 \
+    int before;                                                                                                        \
+    fmc_status status = enter(context, &before);                                                                       \
+    if (status != FMC_OK)                                                                                              \
+      return status;                                                                                                   \
+    status = (job)->single_precision ? name##_f32(job, context) : name##_f64(job, context);                            \
+    leave(before);                                                                                                     \
+    return status;                                                                                                     \
+  } while (0)
 
-static fmc_status is_weights(const fmc_is_job *job, fmc_context *context) {
-  int before;
-  fmc_status status = enter(context, &before);
-  if (status == FMC_OK)
-    status = job->single_precision ? is_weights_f32(job, context) : is_weights_f64(job, context);
-  if (!forked())
-    leave(before);
-  return status;
-}
+static fmc_status mh_step(const fmc_mh_step_job *job, fmc_context *context) { CALL(mh_step, job); }
+static fmc_status is_weights(const fmc_is_job *job, fmc_context *context) { CALL(is_weights, job); }
+static fmc_status log_density(const fmc_log_density_job *job, fmc_context *context) { CALL(log_density, job); }
+static fmc_status mh_run(fmc_mh_run_job *job, fmc_context *context) { CALL(mh_run, job); }
 
-static fmc_status log_density(const fmc_log_density_job *job, fmc_context *context) {
-  int before;
-  fmc_status status = enter(context, &before);
-  if (status == FMC_OK)
-    status = job->single_precision ? log_density_f32(job, context) : log_density_f64(job, context);
-  if (!forked())
-    leave(before);
-  return status;
-}
-
-const fmc_backend fmc_backend_cuda = {"cuda", mh_step, is_weights, log_density};
+const fmc_backend fmc_backend_cuda = {"cuda", mh_step, is_weights, log_density, mh_run};

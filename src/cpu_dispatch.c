@@ -52,6 +52,12 @@ size_t fmc_cpu_mh_scratch(const fmc_mh_step_job *job) {
   return 2 * job->n_dim * FMC_STRIP * real_size(job->single_precision); /* the strip and its proposals */
 }
 
+size_t fmc_cpu_run_scratch(const fmc_mh_run_job *job) {
+  size_t column = job->n_dim * FMC_STRIP;
+  size_t doubles = (job->sums ? FMC_N_SUMS * column : 0) + (job->draws ? FMC_WAITING_DRAWS * column : 0);
+  return doubles * sizeof(double) + 2 * column * real_size(job->single_precision);
+}
+
 size_t fmc_cpu_is_scratch(const fmc_is_job *job) {
   size_t strip = job->n_dim * FMC_STRIP * real_size(job->single_precision);
   size_t tile = 2 * FMC_TILE * sizeof(double); /* weights and scales */

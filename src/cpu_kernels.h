@@ -14,6 +14,10 @@ typedef struct {
                       double *log_weights, void *scratch);
   /* Log densities of points first .. first + n - 1, n at most FMC_STRIP. */
   void (*log_density)(const fmc_log_density_job *job, const void *density, size_t first, size_t n, void *scratch);
+  /* Steps from .. to - 1 of the job for chains first .. first + n - 1, n at most FMC_STRIP. Proposals that are not
+   * finite are noted in *bad; `range` is extended. */
+  void (*run_strip)(const fmc_mh_run_job *job, const void *target, size_t first, size_t n, size_t from, size_t to,
+                    fmc_not_finite *bad, double *range, void *scratch);
   /* Sums of the tile of samples first .. first + n - 1 into *out, whose sum_x has n_dim entries. */
   void (*tile_sums)(const fmc_is_job *job, size_t first, size_t n, const double *log_weights, fmc_weighted_sums *out,
                     void *scratch);
@@ -24,8 +28,12 @@ typedef struct {
   int (*math)(const char *name, int single_precision, const double *x, size_t n, double *out); /* 0: no such function */
 } fmc_cpu_kernels;
 
+/* Draws of a run that a thread collects before it stores them: a line of the array at a time. */
+#define FMC_WAITING_DRAWS 8
+
 /* Bytes of scratch that a thread needs for the kernels above. */
 size_t fmc_cpu_mh_scratch(const fmc_mh_step_job *job);
+size_t fmc_cpu_run_scratch(const fmc_mh_run_job *job);
 size_t fmc_cpu_is_scratch(const fmc_is_job *job);
 size_t fmc_cpu_log_density_scratch(const fmc_log_density_job *job);
 

@@ -23,10 +23,12 @@ static inline void prefetch_strip_to_write(double *at) {
 
 #include "core/real_f64.h"
 #include "cpu_strip.h"
+#include "cpu_run.h"
 #include "core/real_end.h"
 
 #include "core/real_f32.h"
 #include "cpu_strip.h"
+#include "cpu_run.h"
 #include "core/real_end.h"
 
 static void mh_strip(const fmc_mh_step_job *job, const void *target, size_t first, size_t n, void *scratch) {
@@ -40,6 +42,11 @@ static void log_weights(const fmc_is_job *job, const void *target, const void *p
 
 static void log_density(const fmc_log_density_job *job, const void *density, size_t first, size_t n, void *scratch) {
   (job->single_precision ? log_density_f32 : log_density_f64)(job, density, first, n, scratch);
+}
+
+static void run_strip(const fmc_mh_run_job *job, const void *target, size_t first, size_t n, size_t from, size_t to,
+                      fmc_not_finite *bad, double *range, void *scratch) {
+  (job->single_precision ? run_strip_f32 : run_strip_f64)(job, target, first, n, from, to, bad, range, scratch);
 }
 
 /* Sum of the lanes as a tree of neighbours; lanes is overwritten. */
@@ -166,5 +173,5 @@ static int math(const char *name, int single_precision, const double *x, size_t 
   return 0;
 }
 
-const fmc_cpu_kernels FMC_KERNELS = {FMC_LEVEL, mh_strip, log_weights, log_density, tile_sums,
-                                     normalise, words,    normals,     math};
+const fmc_cpu_kernels FMC_KERNELS = {FMC_LEVEL, mh_strip,  log_weights, log_density, run_strip,
+                                     tile_sums, normalise, words,       normals,     math};

@@ -10,16 +10,28 @@ typedef struct {
   size_t pinned_bytes, device_bytes;
 } fmc_slot;
 
-/* Kept between calls. CUDA does not survive a fork, so the process is remembered with it. */
+/* CUDA does not survive a fork, so the process is remembered. */
 static struct {
-  pid_t process;     /* that used CUDA first; 0 before */
-  int n_devices;     /* -1 until asked */
-  char why[256];     /* there are none */
-  int device, n_sms; /* that the slots belong to; -1: no slots */
+  pid_t process; /* that used CUDA first; 0 before */
+  int n_devices; /* -1 until asked */
+  char why[256]; /* there are none */
+} found = {0, -1, ""};
+
+#define MAX_DEVICES 64
+
+/* Kept between calls, for each device. A call holds `busy` of its device: calls of one device follow each other, those
+ * of several may run at once, each in a thread of its own. */
+typedef struct {
+  pthread_mutex_t busy;
+  int device, is_ready, n_sms, shared_bytes; /* is_ready: there are streams; shared_bytes: of a block at most */
   fmc_slot slot[N_SLOTS];
   char *parameters; /* device memory for what all chunks share */
   size_t parameter_bytes;
-} kept = {0, -1, "", -1, 0, {{0}}, NULL, 0};
+} fmc_kept;
+
+static fmc_kept all_kept[MAX_DEVICES];
+static __thread fmc_kept *kept_now = all_kept; /* of the call that this thread is in */
+#define kept (*kept_now)
 
 /* After some errors, such as an access out of bounds, CUDA answers every call of the process with the same error.
  * Nothing that was allocated can be given back then. */
@@ -27,9 +39,9 @@ static void lose_devices(cudaError_t error) {
   memset(kept.slot, 0, sizeof kept.slot);
   kept.parameters = NULL;
   kept.parameter_bytes = 0;
-  kept.device = -1;
-  kept.n_devices = 0;
-  snprintf(kept.why, sizeof kept.why,
+  kept.is_ready = 0;
+  found.n_devices = 0;
+  snprintf(found.why, sizeof found.why,
            "an earlier call failed on the GPU (%s), which ends CUDA in this R session: start a new session for it; "
            "backend = \"cpu\" still works here",
            cudaGetErrorString(error));
@@ -65,7 +77,7 @@ static fmc_status failed(fmc_context *context, cudaError_t error, const char *wh
       goto done;                                                                                                       \
   } while (0)
 
-static int forked(void) { return kept.process != 0 && kept.process != getpid(); }
+static int forked(void) { return found.process != 0 && found.process != getpid(); }
 
 static const char *const why_forked = "CUDA was used before this process was forked and cannot be used in it; use "
                                       "backend = \"cpu\" there, or processes that are started afresh";
@@ -75,22 +87,22 @@ int fmc_cuda_n_devices(char *why, size_t size) {
     snprintf(why, size, "%s", why_forked);
     return 0;
   }
-  if (kept.n_devices < 0) {
+  if (found.n_devices < 0) {
     int driver = 0;
-    kept.process = getpid();
+    found.process = getpid();
     cudaError_t error = cudaDriverGetVersion(&driver);
     if (error == cudaSuccess && driver == 0) {
-      snprintf(kept.why, sizeof kept.why, "there is no NVIDIA driver");
-      kept.n_devices = 0;
-    } else if ((error = cudaGetDeviceCount(&kept.n_devices)) != cudaSuccess || kept.n_devices == 0) {
+      snprintf(found.why, sizeof found.why, "there is no NVIDIA driver");
+      found.n_devices = 0;
+    } else if ((error = cudaGetDeviceCount(&found.n_devices)) != cudaSuccess || found.n_devices == 0) {
       const char *text = error == cudaSuccess ? "no device" : cudaGetErrorString(error);
-      snprintf(kept.why, sizeof kept.why, "the NVIDIA driver offers no GPU (%s)", text);
-      kept.n_devices = 0;
+      snprintf(found.why, sizeof found.why, "the NVIDIA driver offers no GPU (%s)", text);
+      found.n_devices = 0;
       cudaGetLastError();
     }
   }
-  snprintf(why, size, "%s", kept.why);
-  return kept.n_devices;
+  snprintf(why, size, "%s", found.why);
+  return found.n_devices;
 }
 
 int fmc_cuda_toolkit_version(void) { return CUDART_VERSION; }
@@ -107,7 +119,7 @@ static fmc_status check_device(int device, fmc_context *context) {
   int n = fmc_cuda_n_devices(context->message, sizeof context->message);
   if (n == 0)
     return FMC_ERROR_CUDA;
-  if (device < 0 || device >= n) {
+  if (device < 0 || device >= n || device >= MAX_DEVICES) {
     snprintf(context->message, sizeof context->message, "device %d is not one of 0 to %d", device, n - 1);
     return FMC_ERROR_DEVICE;
   }
@@ -148,44 +160,63 @@ static void release_memory(void) {
   kept.parameter_bytes = 0;
 }
 
-void fmc_cuda_release(void) {
-  int before = 0;
-  if (forked() || kept.process == 0 || kept.device < 0)
-    return;
-  cudaGetDevice(&before);
-  cudaSetDevice(kept.device);
-  release_memory();
-  source_release();
-  for (int s = 0; s < N_SLOTS; s++) {
-    cudaStreamDestroy(kept.slot[s].stream);
-    kept.slot[s].stream = NULL;
+static void init_kept(void) {
+  for (int device = 0; device < MAX_DEVICES; device++) {
+    pthread_mutex_init(&all_kept[device].busy, NULL);
+    all_kept[device].device = device;
   }
-  kept.device = -1;
-  cudaSetDevice(before);
-  cudaGetLastError();
 }
 
-/* Makes `device` current and its streams ready; the caller's device comes back in *before. */
+void fmc_cuda_release(void) {
+  int before = 0;
+  if (forked() || found.process == 0)
+    return;
+  for (int device = 0; device < MAX_DEVICES; device++) {
+    kept_now = &all_kept[device];
+    if (!kept.is_ready)
+      continue;
+    cudaGetDevice(&before);
+    cudaSetDevice(device);
+    release_memory();
+    source_release();
+    for (int s = 0; s < N_SLOTS; s++) {
+      cudaStreamDestroy(kept.slot[s].stream);
+      kept.slot[s].stream = NULL;
+    }
+    kept.is_ready = 0;
+    cudaSetDevice(before);
+    cudaGetLastError();
+  }
+}
+
+/* Waits for the device, makes it current and its streams ready; the caller's device comes back in *before. leave() must
+ * follow where this is FMC_OK. */
 static fmc_status enter(fmc_context *context, int *before) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
   fmc_status status = check_device(context->device, context);
   *before = -1;
   if (status != FMC_OK)
     return status;
-  if (kept.device >= 0 && kept.device != context->device)
-    fmc_cuda_release();
+  pthread_once(&once, init_kept);
+  kept_now = &all_kept[context->device];
+  pthread_mutex_lock(&kept.busy);
   TRY(cudaGetDevice(before));
   TRY(cudaSetDevice(context->device));
-  if (kept.device < 0) {
+  if (!kept.is_ready) {
     TRY(cudaDeviceGetAttribute(&kept.n_sms, cudaDevAttrMultiProcessorCount, context->device));
+    TRY(cudaDeviceGetAttribute(&kept.shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, context->device));
     for (int s = 0; s < N_SLOTS; s++)
       if (!kept.slot[s].stream)
         TRY(cudaStreamCreateWithFlags(&kept.slot[s].stream, cudaStreamNonBlocking));
-    kept.device = context->device;
+    kept.is_ready = 1;
   }
 done:
+  if (status != FMC_OK)
+    pthread_mutex_unlock(&kept.busy);
   return status;
 }
 
+/* After enter() was FMC_OK. */
 static void leave(int before) {
   source_end_call();
   for (int s = 0; s < N_SLOTS; s++) {
@@ -202,6 +233,7 @@ static void leave(int before) {
   if (before >= 0)
     cudaSetDevice(before);
   cudaGetLastError();
+  pthread_mutex_unlock(&kept.busy);
 }
 
 static cudaError_t allocate_device(void **memory, size_t bytes) { return cudaMalloc(memory, bytes); }

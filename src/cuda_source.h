@@ -19,10 +19,16 @@ typedef struct {
   size_t image_bytes;
 } fmc_source_module;
 
+/* Of each device; a call sees those of its own. */
 static struct {
-  int state; /* of the functions: 0 not looked for, 1 found, -1 not there */
   unsigned long long n_uses;
   fmc_source_module module[N_MODULES];
+} all_modules[MAX_DEVICES];
+#define kept_modules all_modules[kept.device]
+
+/* The driver's functions. */
+static struct {
+  int is_there;
   CUresult (*load)(CUmodule *, const void *);
   CUresult (*unload)(CUmodule);
   CUresult (*function)(CUfunction *, CUmodule, const char *);
@@ -30,7 +36,7 @@ static struct {
   CUresult (*copy)(CUdeviceptr, const void *, size_t, CUstream);
   CUresult (*launch)(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream,
                      void **, void **);
-} modules;
+} driver;
 
 static int find_in_driver(void *library, const char *name, void *function) {
   void *symbol = dlsym(library, name);
@@ -38,20 +44,21 @@ static int find_in_driver(void *library, const char *name, void *function) {
   return symbol != NULL;
 }
 
+static void look_for_driver(void) {
+  void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  driver.is_there = library && find_in_driver(library, "cuModuleLoadData", &driver.load) &&
+                    find_in_driver(library, "cuModuleUnload", &driver.unload) &&
+                    find_in_driver(library, "cuModuleGetFunction", &driver.function) &&
+                    find_in_driver(library, "cuModuleGetGlobal_v2", &driver.global) &&
+                    find_in_driver(library, "cuMemcpyHtoDAsync_v2", &driver.copy) &&
+                    find_in_driver(library, "cuLaunchKernel", &driver.launch);
+}
+
 /* The driver's library, which is there where there is a GPU to use; it is not linked. */
 static fmc_status find_driver(fmc_context *context) {
-  if (modules.state == 0) {
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    modules.state = library && find_in_driver(library, "cuModuleLoadData", &modules.load) &&
-                            find_in_driver(library, "cuModuleUnload", &modules.unload) &&
-                            find_in_driver(library, "cuModuleGetFunction", &modules.function) &&
-                            find_in_driver(library, "cuModuleGetGlobal_v2", &modules.global) &&
-                            find_in_driver(library, "cuMemcpyHtoDAsync_v2", &modules.copy) &&
-                            find_in_driver(library, "cuLaunchKernel", &modules.launch)
-                        ? 1
-                        : -1;
-  }
-  if (modules.state > 0)
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, look_for_driver);
+  if (driver.is_there)
     return FMC_OK;
   snprintf(context->message, sizeof context->message, "the NVIDIA driver's library, libcuda.so.1, lacks functions");
   return FMC_ERROR_CUDA;
@@ -69,7 +76,7 @@ static fmc_status find_driver(fmc_context *context) {
 
 static void unload_module(fmc_source_module *module) {
   if (module->module)
-    modules.unload(module->module);
+    driver.unload(module->module);
   free(module->image);
   memset(module, 0, sizeof *module);
 }
@@ -77,20 +84,20 @@ static void unload_module(fmc_source_module *module) {
 /* Unloads all modules. They belong to the device that is current. */
 static void source_release(void) {
   for (int i = 0; i < N_MODULES; i++)
-    unload_module(&modules.module[i]);
+    unload_module(&kept_modules.module[i]);
 }
 
 /* At the end of a call: its modules may serve the next. */
 static void source_end_call(void) {
   for (int i = 0; i < N_MODULES; i++)
-    modules.module[i].in_use = 0;
+    kept_modules.module[i].in_use = 0;
 }
 
 /* The place of a module for the key: one that has it, else an empty one, else the one that has been idle longest. */
 static fmc_source_module *module_for(const char *key) {
   fmc_source_module *best = NULL;
   for (int i = 0; i < N_MODULES; i++) {
-    fmc_source_module *module = &modules.module[i];
+    fmc_source_module *module = &kept_modules.module[i];
     if (module->in_use)
       continue;
     if (module->key[0] && !strcmp(module->key, key))
@@ -104,11 +111,11 @@ static fmc_source_module *module_for(const char *key) {
 static fmc_status load_module(const fmc_source *source, fmc_source_module *module, fmc_context *context) {
   fmc_status status = FMC_OK;
   unload_module(module);
-  TRY_DRIVER(modules.load(&module->module, source->cubin));
-  TRY_DRIVER(modules.function(&module->log_density, module->module, "fmc_source_log_density_kernel"));
-  if (modules.function(&module->mh_step, module->module, "fmc_source_mh_step_kernel") != CUDA_SUCCESS)
+  TRY_DRIVER(driver.load(&module->module, source->cubin));
+  TRY_DRIVER(driver.function(&module->log_density, module->module, "fmc_source_log_density_kernel"));
+  if (driver.function(&module->mh_step, module->module, "fmc_source_mh_step_kernel") != CUDA_SUCCESS)
     module->mh_step = NULL;
-  TRY_DRIVER(modules.global(&module->data, &module->image_bytes, module->module, "fmc_data"));
+  TRY_DRIVER(driver.global(&module->data, &module->image_bytes, module->module, "fmc_data"));
   module->image = (char *)calloc(module->image_bytes, 1);
   if (!module->image)
     status = no_host_memory(context, module->image_bytes);
@@ -131,7 +138,7 @@ static fmc_status source_module(const fmc_source *source, fmc_source_module **ou
   if (strcmp(module->key, source->key))
     TRY_STATUS(load_module(source, module, context));
   module->in_use = 1;
-  module->last_use = ++modules.n_uses;
+  module->last_use = ++kept_modules.n_uses;
   *out = module;
 done:
   return status;
@@ -197,7 +204,7 @@ static void source_place(const fmc_source *source, int single_precision, placeme
 /* Sends the image to the module's constant memory. It stays as it is until the module is placed anew. */
 static fmc_status source_bind(const fmc_source_module *module, cudaStream_t stream, fmc_context *context) {
   fmc_status status = FMC_OK;
-  TRY_DRIVER(modules.copy(module->data, module->image, module->image_bytes, stream));
+  TRY_DRIVER(driver.copy(module->data, module->image, module->image_bytes, stream));
 done:
   return status;
 }
@@ -214,7 +221,7 @@ static fmc_status source_launch_log_density(const fmc_source_module *module, con
   fmc_status status = FMC_OK;
   void *arguments[] = {&x0, &x1, &stride, &n, &out};
   unsigned grid = blocks_for(x1 ? 2 * n : n, 128, (size_t)kept.n_sms * 64);
-  TRY_DRIVER(modules.launch(module->log_density, grid, 1, 1, 128, 1, 1, 0, stream, arguments, NULL));
+  TRY_DRIVER(driver.launch(module->log_density, grid, 1, 1, 128, 1, 1, 0, stream, arguments, NULL));
 done:
   return status;
 }
@@ -233,7 +240,7 @@ static fmc_status source_launch_mh_step(const fmc_source_module *module, const f
     height = 1;
   }
   unsigned grid = blocks_for(args->n_chains, width, (size_t)kept.n_sms * per_sm);
-  TRY_DRIVER(modules.launch(module->mh_step, grid, 1, 1, width, height, 1, 0, stream, arguments, NULL));
+  TRY_DRIVER(driver.launch(module->mh_step, grid, 1, 1, width, height, 1, 0, stream, arguments, NULL));
 done:
   return status;
 }

@@ -12,6 +12,8 @@
 /* .Call entries */
 SEXP ffi_mh_step(SEXP x, SEXP target, SEXP step_size, SEXP noise, SEXP u, SEXP rng, SEXP single, SEXP given, SEXP run);
 SEXP ffi_is_weights(SEXP samples, SEXP target, SEXP proposal, SEXP log_weights, SEXP keep, SEXP single, SEXP run);
+SEXP ffi_mh_run(SEXP x, SEXP log_density, SEXP targets, SEXP step_size, SEXP plan, SEXP sums, SEXP single,
+                SEXP progress, SEXP parts);
 SEXP ffi_log_density(SEXP x, SEXP density, SEXP single, SEXP run);
 SEXP ffi_mixture_arrays(SEXP weights, SEXP means, SEXP sds, SEXP n_dim);
 SEXP ffi_backend_info(void);
@@ -38,6 +40,9 @@ void ffi_density(SEXP nodes, size_t n_dim, int single_precision, fmc_density *de
 
 /* A compiled density from what link_sources() in R made of it. */
 int ffi_source(SEXP source, int single_precision, fmc_source *out);
+
+/* The rows of a lower Cholesky factor, one after the other. Memory is R's, until the call ends. */
+const double *ffi_factor_rows(const double *factor, size_t n_dim);
 
 /* A named list; values are protected by the caller. */
 SEXP ffi_list(int n, const char *const *names, const SEXP *values);

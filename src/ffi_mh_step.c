@@ -3,8 +3,7 @@
 
 #define N_NAMED 5 /* rows named in an error message */
 
-/* The lower Cholesky factor, row by row. */
-static const double *factor_rows(const double *factor, size_t n_dim) {
+const double *ffi_factor_rows(const double *factor, size_t n_dim) {
   double *rows = (double *)R_alloc(n_dim * n_dim, sizeof(double));
   for (size_t i = 0; i < n_dim; i++)
     for (size_t j = 0; j < n_dim; j++)
@@ -62,7 +61,7 @@ SEXP ffi_mh_step(SEXP x, SEXP target, SEXP step_size, SEXP noise, SEXP u, SEXP r
       .n_chains = (size_t)n_chains,
       .n_dim = (size_t)n_dim,
       .x = REAL_RO(x),
-      .step_size = cholesky ? factor_rows(REAL_RO(step_size), (size_t)n_dim) : REAL_RO(step_size),
+      .step_size = cholesky ? ffi_factor_rows(REAL_RO(step_size), (size_t)n_dim) : REAL_RO(step_size),
       .cholesky = cholesky,
       .noise = Rf_isNull(noise) ? NULL : REAL_RO(noise),
       .u = Rf_isNull(u) ? NULL : REAL_RO(u),

@@ -17,6 +17,7 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_standard_normal, 1),
     ENTRY(ffi_core_math, 3),
     ENTRY(ffi_lgamma_ratio, 2),
+    ENTRY(ffi_mh_run, 9),
     ENTRY(ffi_log_density, 4),
     ENTRY(ffi_mixture_arrays, 4),
     ENTRY(ffi_core_sum, 1),

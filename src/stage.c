@@ -51,3 +51,30 @@ void fmc_stage_out(const void *from, double *matrix, size_t n_rows, size_t n_dim
     copy_out(from, matrix + d * n_rows + first + start, d * n + start, count, single_precision);
   }
 }
+
+#define CHAINS_PER_UNIT 64
+
+static void copy_draws(const void *from, size_t n_draws, size_t n_chains, size_t n_dim, size_t d, size_t first,
+                       size_t n, double *to, size_t to_draws, size_t to_chains, int single_precision) {
+  for (size_t i = first; i < first + n; i++) {
+    double *line = to + to_draws * (i + to_chains * d);
+    for (size_t k = 0; k < n_draws; k++) {
+      size_t at = (k * n_dim + d) * n_chains + i;
+      line[k] = single_precision ? (double)((const float *)from)[at] : ((const double *)from)[at];
+    }
+  }
+}
+
+void fmc_stage_draws(const void *from, size_t n_draws, size_t n_chains, size_t n_dim, double *to, size_t to_draws,
+                     size_t to_chains, int single_precision, int n_threads) {
+  size_t per_column = (n_chains + CHAINS_PER_UNIT - 1) / CHAINS_PER_UNIT, n_units = per_column * n_dim;
+#ifdef _OPENMP
+#pragma omp parallel for num_threads(n_threads)                                                                        \
+    schedule(static) if (n_threads > 1 && n_chains * n_dim * n_draws > PIECE)
+#endif
+  for (size_t unit = 0; unit < n_units; unit++) {
+    size_t first = unit % per_column * CHAINS_PER_UNIT;
+    copy_draws(from, n_draws, n_chains, n_dim, unit / per_column, first, smaller(CHAINS_PER_UNIT, n_chains - first), to,
+               to_draws, to_chains, single_precision);
+  }
+}

@@ -25,6 +25,7 @@
 enum { FMC_REJECTED = 0, FMC_ACCEPTED = 1, FMC_START_NOT_FINITE = 2, FMC_PROPOSAL_NOT_FINITE = 3 };
 
 /* The accumulators of weighted sums; always in double. */
+#include "chain_sums.h"
 #include "weighted_sums.h"
 
 #include "real_f64.h"

@@ -38,6 +38,29 @@ FMC_FN fmc_words fmc_philox(fmc_words c, uint64_t seed) {
   return c;
 }
 
+/* The keys of the rounds, two each, for loops that need many words of one seed. */
+typedef struct {
+  uint32_t key[20];
+} fmc_keys;
+
+FMC_FN fmc_keys fmc_keys_of(uint64_t seed) {
+  fmc_keys keys;
+  for (uint32_t round = 0; round < 10; round++) {
+    keys.key[2 * round] = (uint32_t)seed + round * FMC_PHILOX_W0;
+    keys.key[2 * round + 1] = (uint32_t)(seed >> 32) + round * FMC_PHILOX_W1;
+  }
+  return keys;
+}
+
+FMC_FN fmc_words fmc_philox_keyed(fmc_words c, const fmc_keys *keys) {
+#ifdef __CUDACC__
+#pragma unroll
+#endif
+  for (int round = 0; round < 10; round++)
+    c = fmc_philox_round(c, keys->key[2 * round], keys->key[2 * round + 1]);
+  return c;
+}
+
 FMC_FN fmc_words fmc_words_for(uint64_t seed, uint32_t purpose, uint32_t step, uint32_t block, uint64_t chain) {
   fmc_words c = {step, purpose << 28 | block, (uint32_t)chain, (uint32_t)(chain >> 32)};
   return fmc_philox(c, seed);

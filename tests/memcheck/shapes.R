@@ -27,7 +27,36 @@ run_all <- function() {
       keep(is_weights(x, log_weights = x[, 1], weights = FALSE, precision = precision))
     }
   }
+  for (n_dim in c(1, 3, 18)) {
+    x <- numbers(70, n_dim)
+    for (density in densities(n_dim)) {
+      for (precision in c("double", "single")) {
+        keep(mh_step(x, density, 0.1, seed = 1, precision = precision))
+        keep(is_weights(x, density, precision = precision))
+        keep(log_density(density, x, precision = precision))
+        keep(mh_sample(density, init = x, n_chains = 70, n_steps = 6, thin = 2, n_warmup = 4, seed = 1, precision = precision)$draws)
+      }
+    }
+  }
+  keep(mh_sample(density_normal(), init = numbers(5, 300), n_chains = 5, n_steps = 5, adapt = FALSE, step_size = 0.1, seed = 1)$draws)
   results
+}
+
+# One of each kind.
+densities <- function(n_dim) {
+  design <- numbers(130, n_dim)
+  y <- as.double(seq_len(130) %% 3 == 0)
+  normal <- density_normal(0, 2)
+  factor <- diag(n_dim) + 0.1 * lower.tri(diag(n_dim))
+  full <- density_mvnormal(0, chol = factor)
+  list(
+    full, density_student_t(3, rep(0, n_dim), 2), density_student_t(4, 0, tcrossprod(factor)),
+    density_mixture(c(1, 1), matrix(0, 2, n_dim), chols = list(factor, 2 * factor)),
+    density_glm(x = design, y = y, family = binomial()), density_glm(x = design, y = 3 * y, family = poisson()),
+    density_glm(x = design, y = y, sigma = 1, prior_df = 3),
+    density_product(normal, density_tempered(density_mixture(c(1, 2), components = list(normal, full)), 0.5)),
+    density_function(function(x) -rowSums(x^2) / 2)
+  )
 }
 
 expected <- run_all()

@@ -102,6 +102,8 @@ test_that("scales that do not fit single precision are an error there", {
   small <- matrix(c(1e-45, 0, 1e-46, 1e-45), 2)
   expect_input_error(log_density(density_mvnormal(0, chol = small), matrix(0, 1, 2), "single"), "density", "single")
   expect_true(is.finite(log_density(density_mvnormal(0, chol = small), matrix(0, 1, 2))))
+  large <- matrix(c(1, 0.5, 0, 1e45), 2)
+  expect_input_error(log_density(density_mvnormal(0, chol = large), matrix(0, 1, 2), "single"), "density", "1e+45")
 })
 
 test_that("it says what it is", {

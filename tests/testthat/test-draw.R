@@ -38,7 +38,7 @@ test_that("mixtures choose by one uniform", {
   sds <- case_sds(3, 2)
   weights <- c(0.25, 0.5, 0.25)
   parts <- lapply(1:3, function(k) part(means[k, ], sds[k, ], Inf, weights[k]))
-  expect_identical(largest_error(density_mixture(weights, means, sds), parts), 0)
+  expect_identical(largest_error(density_mixture(weights, means, sds), parts, n = 10000), 0)
   zero <- density_mixture(c(1, 0, 2, 1), means[c(1, 1, 2, 3), ], rbind(sds[1, ], 1, sds[2, ], sds[3, ]))
   expect_same_bits(draw(zero, 100, 8), draw(density_mixture(weights, means, sds), 100, 8))
   # a kind each
@@ -211,6 +211,9 @@ test_that("draws of a t with a tiny df are no NaN", {
   x <- draw(density_student_t(1e-3, 1:2, matrix(c(1, 0.5, 0.5, 1), 2)), 2000, 61)
   expect_false(anyNA(x))
   expect_true(any(is.infinite(x)) && any(is.finite(x)))
+  # the second of these normals is 0, and the stretch is beyond the largest double
+  expect_identical(draw(density_normal(0, 1), 1, 1, offset = 35676648, n_dim = 2)[2], 0)
+  expect_identical(draw(density_student_t(1e-4), 1, 1, offset = 35676648, n_dim = 2)[2], 0)
 })
 
 test_that("arguments are checked", {

@@ -102,6 +102,33 @@ static owned_density *mixture_new(size_t n_dim, size_t n_components) {
   return owned;
 }
 
+/* Student t components of full scale matrices. */
+static owned_density *elliptical_new(size_t n_dim, size_t n_components) {
+  owned_density *owned = density_new(FMC_KIND_elliptical, n_dim, n_components);
+  owned->node.flags = FMC_ELLIPTICAL_FULL;
+  add_array(owned, 0, n_components, -3, 0);
+  add_array(owned, 1, n_components * n_dim, -2, 2);
+  add_array(owned, 2, n_components * n_dim * (n_dim + 1) / 2, 0.1, 1);
+  add_array(owned, 3, n_components, 0.5, 9);
+  return owned;
+}
+
+/* A regression of n_obs observations. */
+static owned_density *glm_new(size_t n_dim, size_t n_obs) {
+  owned_density *owned = density_new(FMC_KIND_glm, n_dim, n_obs);
+  static const int flags[] = {FMC_GLM_LOGIT_UNIT, FMC_GLM_LOGIT_WEIGHTED, FMC_GLM_POISSON | FMC_GLM_T_PRIOR,
+                              FMC_GLM_GAUSSIAN};
+  owned->node.flags = flags[n_obs % COUNT(flags)];
+  owned->node.number[FMC_GLM_PRIOR_DF] = 3;
+  add_array(owned, FMC_GLM_X, n_obs * n_dim, -1, 1);
+  add_array(owned, FMC_GLM_Y, n_obs, 0, 3);
+  add_array(owned, FMC_GLM_W, n_obs, 0.5, 2);
+  add_array(owned, FMC_GLM_OFFSET, n_obs, -1, 1);
+  add_array(owned, FMC_GLM_PRIOR_MEAN, n_dim, -1, 1);
+  add_array(owned, FMC_GLM_PRIOR_INV_SD, n_dim, 0.1, 1);
+  return owned;
+}
+
 static void density_free(owned_density *owned) {
   for (int a = 0; a < FMC_NODE_ARRAYS; a++)
     free(owned->array[a]);
@@ -237,9 +264,89 @@ static void is_case(size_t n, size_t n_dim, size_t n_components, int flags) {
   density_free(proposal);
 }
 
+/* Log densities of any density, and a run towards it. */
+static uint64_t density_once(const fmc_density *density, const double *x, size_t n, int single_precision,
+                             int n_threads) {
+  size_t n_dim = density->n_dim, n_all = n * n_dim;
+  fmc_context context = context_new(n_threads);
+  double *step_size = uniforms(n_dim, 5, 0, 1), *shift = uniforms(n_dim, 6, -1, 1), *range = doubles(2 * n_dim);
+  fmc_log_density_job job = {n, n_dim, x, density, single_precision, doubles(n)};
+  must_be_ok(fmc_backend_cpu.log_density(&job, &context), &context);
+  uint64_t hash = hash_doubles(0xcbf29ce484222325u, job.log_density, n);
+  for (size_t i = 0; i < n; i++)
+    if (!(job.log_density[i] - job.log_density[i] == 0))
+      job.log_density[i] = -1e300; /* a run starts where it is finite */
+  for (size_t i = 0; i < 2 * n_dim; i++)
+    range[i] = i % 2 ? -FMC_INF : FMC_INF;
+  fmc_mh_run_job run = {.n_chains = n,
+                        .n_dim = n_dim,
+                        .stride = n,
+                        .step_size = step_size,
+                        .seed = 7,
+                        .first_step = UINT32_MAX - 5,
+                        .n_steps = 12,
+                        .thin = 2,
+                        .n_before = 5,
+                        .single_precision = single_precision,
+                        .target = density,
+                        .x = doubles(n_all),
+                        .log_density = job.log_density,
+                        .n_accepted = doubles(n),
+                        .draws = doubles(3 * n_all),
+                        .store = 2,
+                        .n_draws = 3,
+                        .sums = doubles(FMC_N_SUMS * n_all),
+                        .shift = shift,
+                        .range = range,
+                        .batch = 4};
+  memcpy(run.x, x, n_all * sizeof(double));
+  memset(run.n_accepted, 0, n * sizeof(double));
+  memset(run.sums, 0, FMC_N_SUMS * n_all * sizeof(double));
+  must_be_ok(fmc_backend_cpu.mh_run(&run, &context), &context);
+  hash = hash_doubles(hash, run.x, n_all);
+  hash = hash_doubles(hash, run.log_density, n);
+  hash = hash_doubles(hash, run.n_accepted, n);
+  hash = hash_doubles(hash, run.draws, 3 * n_all);
+  hash = hash_doubles(hash, run.sums, FMC_N_SUMS * n_all);
+  hash = hash_doubles(hash, range, 2 * n_dim);
+  double *owned[] = {step_size, shift, range, run.x, run.log_density, run.n_accepted, run.draws, run.sums};
+  for (size_t i = 0; i < COUNT(owned); i++)
+    free(owned[i]);
+  return hash;
+}
+
+static void density_case(owned_density *owned, const char *what, size_t n, int flags) {
+  size_t n_dim = owned->density.n_dim;
+  double *x = uniforms(n * n_dim, 4, -3, 3);
+  int single_precision = (flags & SINGLE) != 0;
+  if (flags & EXTREME)
+    scatter_extremes(x, n * n_dim);
+  fmc_cpu_use("baseline");
+  uint64_t expected = density_once(&owned->density, x, n, single_precision, 1);
+  for (size_t l = 0; l < COUNT(levels); l++)
+    if (fmc_cpu_use(levels[l]))
+      for (int n_threads = 1; n_threads <= 3; n_threads += 2)
+        compare(density_once(&owned->density, x, n, single_precision, n_threads), expected, what, levels[l], n_threads,
+                n, n_dim);
+  free(x);
+  density_free(owned);
+}
+
+static void density_cases(void) {
+  static const size_t sizes[] = {1, 31, 33, 100}, dims[] = {1, 3, 4, 17, 33}, counts[] = {1, 3, 64, 129, 130, 131};
+  for (size_t i = 0; i < COUNT(sizes); i++)
+    for (size_t d = 0; d < COUNT(dims); d++)
+      for (int flags = 0; flags <= (SINGLE | EXTREME); flags += SINGLE) {
+        density_case(mixture_new(dims[d], 2), "mixture", sizes[i], flags);
+        density_case(elliptical_new(dims[d], 1 + i), "elliptical", sizes[i], flags);
+        for (size_t c = 0; c < COUNT(counts); c++)
+          density_case(glm_new(dims[d], counts[c]), "glm", sizes[i], flags);
+      }
+}
+
 /* Every function of the core at extremes and along its range. */
 static void math_cases(void) {
-  static const char *const names[] = {"log", "exp", "log1p", "expm1", "log1pexp"};
+  static const char *const names[] = {"log", "exp", "log1p", "expm1", "log1pexp", "lgamma"};
   size_t n = 2003;
   double *x = uniforms(n, 10, -800, 800), *out = doubles(n);
   scatter_extremes(x, n);
@@ -290,6 +397,7 @@ int main(void) {
     for (size_t j = 0; j < 5; j++)
       for (int flags = 0; flags < N_IS_CASES; flags++)
         is_case(sizes[i], dims[j], 1 + (i + j) % 3, flags);
+  density_cases();
   math_cases();
   normal_cases();
   printf("sanitize: %ld comparisons, %ld different\n", n_compared, n_different);

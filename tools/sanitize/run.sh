@@ -17,15 +17,20 @@ if [ "$(uname -m)" = x86_64 ]; then
 fi
 
 objects=()
-for source in src/cpu_*.c src/backend_cpu.c src/backend_none.c src/weighted.c tools/sanitize/core.c; do
+compilers=()
+for source in src/cpu_*.c src/backend_cpu*.c src/backend_none.c src/weighted.c tools/sanitize/core.c; do
   object=$build/$(basename "$source" .c).o
   case $source in
     *_avx2.c) extra=("${avx2[@]}") ;;
     *_avx512.c) extra=("${avx512[@]}") ;;
     *) extra=() ;;
   esac
-  "$cc" "${flags[@]}" "${extra[@]}" -c "$source" -o "$object"
+  "$cc" "${flags[@]}" "${extra[@]}" -c "$source" -o "$object" &
+  compilers+=($!)
   objects+=("$object")
+done
+for compiler in "${compilers[@]}"; do
+  wait "$compiler"
 done
 "$cc" "${flags[@]}" "${objects[@]}" -lm -o "$build/core"
 OMP_NUM_THREADS=2 UBSAN_OPTIONS=print_stacktrace=1 "$build/core"

@@ -1,0 +1,186 @@
+# Many steps: the door to C that sampling goes through. A run is carried by its state, a list of
+#   x, log_density     n_chains x n_dim and n_chains: where the chains are
+#   step               index of the next step
+#   n_accepted, n_steps  accepted steps of each chain, and the steps they are counted over
+#   not_finite         c(n, step, row): proposals of a log density of NaN or +Inf; step and row of the first, or NA
+#   sums, shift, range, batch, n_kept  running sums of kept states, see begin_sums(); sums is NULL before
+# It is the same to the bit however the steps are cut into calls.
+
+# The state at step 0, from checked starts. A log density that is not finite there is an error that names the rows.
+new_run_state <- function(target, x, precision, devices) {
+  if (precision == "single") {
+    x[] <- round_to_float(x)
+  }
+  backend <- if (identical(devices, list("cpu"))) "cpu" else "auto"
+  log_density <- if (is_in_r(target)) {
+    evaluate_in_r(target, x, precision)
+  } else {
+    evaluate_nodes(target, x, precision, backend, 0L)
+  }
+  bad <- which(!is.finite(log_density))
+  if (length(bad) > 0) {
+    check_starts(x, target, list(n_start = length(bad), start_rows = utils::head(bad, 5)))
+  }
+  list(
+    x = x, log_density = unname(log_density), step = 0, n_accepted = numeric(nrow(x)), n_steps = 0,
+    not_finite = c(n = 0, step = NA, row = NA)
+  )
+}
+
+# Zeroes the sums. They are of d = x - shift, an entry per chain and dim: batch, of the batch that is not yet full;
+# total, of full batches; squares, of d^2; batch_squares, of the squared sums of full batches. `batch` is the number of
+# kept states of a batch, `range` the smallest and largest kept state of each dim.
+begin_sums <- function(state, batch) {
+  n_chains <- nrow(state$x)
+  n_dim <- ncol(state$x)
+  what <- c("batch", "total", "squares", "batch_squares")
+  state$sums <- array(0, c(n_chains, n_dim, length(what)), list(NULL, NULL, what))
+  state$shift <- vapply(seq_len(n_dim), function(d) core_sum(state$x[, d]) / n_chains, 0)
+  state$range <- matrix(c(Inf, -Inf), n_dim, 2, byrow = TRUE, dimnames = list(NULL, c("min", "max")))
+  state$batch <- batch
+  state$n_kept <- 0
+  state$n_accepted <- numeric(n_chains)
+  state$n_steps <- 0
+  state
+}
+
+# Takes n_steps steps, a multiple of `thin`. After every thin-th the state is kept: the sums take it in, and kept states
+# number store, 2 store, ... are stored in draws (n_stored x n_chains x n_dim; none where store is 0). `devices` is a list
+# of "cpu" and GPU numbers, over which the chains are split; `progress` is told the number of steps that are done.
+# Returns list(state, draws, n_done, interrupted): Ctrl-C ends a run early with all that it has done.
+run_steps <- function(target, state, step_size, n_steps, thin = 1, store = 0, seed, chain_offset = 0,
+                      precision = "double", devices = list("cpu"), progress = NULL) {
+  take <- if (is_in_r(target)) run_in_r else run_in_c
+  n_before <- if (is.null(state$sums)) 0 else state$n_kept
+  plan <- c(seed, state$step, chain_offset, n_steps, thin, store, n_before)
+  result <- take(target, state, step_size, plan, precision, devices, progress)
+  n_done <- result$n_done
+  bad <- result$not_finite
+  first <- if (state$not_finite[["n"]] > 0) state$not_finite[-1] else bad[-1]
+  state$not_finite <- c(n = state$not_finite[["n"]] + bad[[1]], step = first[[1]], row = first[[2]])
+  state$x <- result$x
+  state$log_density <- result$log_density
+  state$step <- state$step + n_done
+  state$n_accepted <- state$n_accepted + result$n_accepted
+  state$n_steps <- state$n_steps + n_done
+  if (!is.null(state$sums)) {
+    dimnames <- dimnames(state$sums)
+    state$sums <- result$sums
+    dimnames(state$sums) <- dimnames
+    state$range[] <- matrix(result$range, ncol = 2, byrow = TRUE)
+    state$n_kept <- n_before + n_done / thin
+  }
+  draws <- result$draws
+  if (result$interrupted && !is.null(draws)) {
+    n_stored <- (n_before + n_done / thin) %/% store - n_before %/% store
+    draws <- draws[seq_len(n_stored), , , drop = FALSE]
+  }
+  list(state = state, draws = draws, n_done = n_done, interrupted = result$interrupted)
+}
+
+run_in_c <- function(target, state, step_size, plan, precision, devices, progress) {
+  n_dim <- ncol(state$x)
+  nodes <- density_nodes(target, n_dim)
+  check_density_range(nodes, precision, "target")
+  sizes <- split_chains(nrow(state$x), length(devices))
+  devices <- devices[sizes > 0]
+  sizes <- sizes[sizes > 0]
+  step_ns <- n_dim * (4 + if (is.matrix(step_size)) 0.3 * n_dim else 0) + nodes_ns(nodes)
+  runs <- Map(function(device, size) {
+    on_cpu <- identical(device, "cpu")
+    cpu_ns <- size * plan[4] * step_ns
+    list(if (on_cpu) "cpu" else "cuda", if (on_cpu) 0L else as.integer(device), check_threads(), cpu_ns)
+  }, devices, sizes)
+  linked <- lapply(runs, function(run) linked(nodes, precision, run))
+  sums <- if (!is.null(state$sums)) {
+    list(state$sums, state$shift, as.vector(t(state$range)), as.double(state$batch))
+  }
+  check_result(.Call(
+    C_ffi_mh_run, state$x, state$log_density, linked, step_size, as.double(plan), sums, precision == "single",
+    progress, list(unname(runs), as.double(sizes))
+  ), if (length(runs) > 1) "parallel" else runs[[1]][[1]])
+}
+
+# Contiguous parts, as equal as can be.
+split_chains <- function(n_chains, n_parts) {
+  n_chains %/% n_parts + (seq_len(n_parts) <= n_chains %% n_parts)
+}
+
+# The same for a density that is evaluated in R: proposals and decisions in C, a step at a time. `now` changes only
+# between steps, so what stands there is whole when Ctrl-C comes.
+run_in_r <- function(target, state, step_size, plan, precision, devices, progress) {
+  n_steps <- plan[4]
+  thin <- plan[5]
+  store <- plan[6]
+  n_stored <- if (store > 0) (plan[7] + n_steps / thin) %/% store - plan[7] %/% store else 0
+  draws <- if (store > 0) array(NA_real_, c(n_stored, dim(state$x)))
+  run <- list("cpu", 0L, check_threads(), nrow(state$x) * ncol(state$x) * 6)
+  step <- function(x, index, given) {
+    rng <- c(plan[1], index, plan[3])
+    check_result(.Call(C_ffi_mh_step, x, NULL, step_size, NULL, NULL, rng, precision == "single", given, run), "cpu")
+  }
+  now <- list(
+    x = state$x, log_density = state$log_density, n_accepted = numeric(nrow(state$x)),
+    not_finite = c(0, NA, NA), sums = state$sums, range = as.vector(t(state$range)), n_done = 0, n_stored = 0
+  )
+  advance <- function() {
+    index <- plan[2] + now$n_done
+    log_new <- evaluate_in_r(target, step(now$x, index, NULL), precision)
+    result <- step(now$x, index, list(now$log_density, log_new))
+    after <- now
+    after$x <- result$x
+    after$log_density <- result$log_density
+    after$n_accepted <- now$n_accepted + result$accepted
+    bad <- result$not_finite
+    if (bad$n_proposal > 0 && now$not_finite[1] == 0) {
+      after$not_finite[2:3] <- c(index, bad$first_proposal)
+    }
+    after$not_finite[1] <- now$not_finite[1] + bad$n_proposal
+    after$n_done <- now$n_done + 1
+    n_kept <- plan[7] + after$n_done / thin
+    if (n_kept == floor(n_kept)) {
+      if (!is.null(state$sums)) {
+        after[c("sums", "range")] <- add_to_sums(after, state, n_kept)
+      }
+      if (store > 0 && n_kept %% store == 0) {
+        after$n_stored <- now$n_stored + 1
+        draws[after$n_stored, , ] <<- after$x
+      }
+    }
+    now <<- after
+  }
+  interrupted <- tryCatch(
+    {
+      last <- proc.time()[[3]]
+      while (now$n_done < n_steps) {
+        advance()
+        if (!is.null(progress) && proc.time()[[3]] - last > 0.1) {
+          last <- proc.time()[[3]]
+          progress(now$n_done)
+        }
+      }
+      FALSE
+    },
+    interrupt = function(condition) TRUE
+  )
+  while (now$n_done %% thin != 0) advance()
+  c(now[c("x", "log_density", "n_accepted", "not_finite", "sums", "range", "n_done")],
+    list(draws = draws, interrupted = interrupted)
+  )
+}
+
+add_to_sums <- function(now, state, n_kept) {
+  d <- now$x - rep(state$shift, each = nrow(now$x))
+  sums <- now$sums
+  sums[, , "batch"] <- sums[, , "batch"] + d
+  sums[, , "squares"] <- sums[, , "squares"] + d^2
+  if (n_kept %% state$batch == 0) {
+    sums[, , "total"] <- sums[, , "total"] + sums[, , "batch"]
+    sums[, , "batch_squares"] <- sums[, , "batch_squares"] + sums[, , "batch"]^2
+    sums[, , "batch"] <- 0
+  }
+  extremes <- apply(now$x, 2, range)
+  list(sums = sums, range = as.vector(rbind(pmin(now$range[c(TRUE, FALSE)], extremes[1, ]),
+    pmax(now$range[c(FALSE, TRUE)], extremes[2, ])
+  )))
+}

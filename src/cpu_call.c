@@ -1,0 +1,76 @@
+#include "cpu_call.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+fmc_status fmc_cpu_out_of_memory(fmc_context *context, size_t bytes) {
+  context->bytes = bytes;
+  snprintf(context->message, sizeof context->message, "cannot allocate %.3f GB of host memory", (double)bytes / 1e9);
+  return FMC_ERROR_MEMORY;
+}
+
+fmc_status fmc_cpu_interrupted(fmc_context *context) {
+  snprintf(context->message, sizeof context->message, "interrupted");
+  return FMC_ERROR_INTERRUPTED;
+}
+
+int fmc_cpu_threads(size_t n_parts, const fmc_context *context) {
+  size_t most = (size_t)(context->n_threads > 0 ? context->n_threads : 1);
+  return (int)(n_parts < most ? n_parts : most);
+}
+
+static size_t n_numbers(const fmc_density *density) {
+  size_t n = 0;
+  for (size_t k = 0; k < density->n_nodes; k++)
+    for (int a = 0; a < FMC_NODE_ARRAYS; a++)
+      n += density->node[k].length[a];
+  return n;
+}
+
+static const void *source_of(const fmc_node *node) { return node->source ? node->source->cpu_source : NULL; }
+
+/* Nodes as they are, with their arrays. Zero where there is no memory. */
+static int density_f64(const fmc_density *density, fmc_cpu_density *out) {
+  fmc_node_f64 *nodes = malloc(density->n_nodes * sizeof *nodes);
+  if (!nodes)
+    return 0;
+  for (size_t k = 0; k < density->n_nodes; k++) {
+    const fmc_node *node = density->node + k;
+    fmc_node_f64 to = {.kind = node->kind, .flags = node->flags, .n_dim = node->n_dim, .count = node->count};
+    memcpy(to.number, node->number, sizeof to.number);
+    memcpy(to.array, node->array, sizeof to.array);
+    to.source = source_of(node);
+    nodes[k] = to;
+  }
+  out->owned = nodes;
+  out->as.f64 = (fmc_density_f64){density->n_dim, density->n_nodes, nodes};
+  return 1;
+}
+
+/* The same with every array rounded to float. */
+static int density_f32(const fmc_density *density, fmc_cpu_density *out) {
+  fmc_node_f32 *nodes = malloc(density->n_nodes * sizeof *nodes + n_numbers(density) * sizeof(float));
+  if (!nodes)
+    return 0;
+  float *floats = (float *)(nodes + density->n_nodes);
+  for (size_t k = 0; k < density->n_nodes; k++) {
+    const fmc_node *node = density->node + k;
+    fmc_node_f32 to = {.kind = node->kind, .flags = node->flags, .n_dim = node->n_dim, .count = node->count};
+    memcpy(to.number, node->number, sizeof to.number);
+    for (int a = 0; a < FMC_NODE_ARRAYS; a++) {
+      to.array[a] = node->array[a] ? floats : NULL;
+      for (size_t i = 0; i < node->length[a]; i++)
+        *floats++ = (float)node->array[a][i];
+    }
+    to.source = source_of(node);
+    nodes[k] = to;
+  }
+  out->owned = nodes;
+  out->as.f32 = (fmc_density_f32){density->n_dim, density->n_nodes, nodes};
+  return 1;
+}
+
+int fmc_cpu_density_new(const fmc_density *density, int single_precision, fmc_cpu_density *out) {
+  return single_precision ? density_f32(density, out) : density_f64(density, out);
+}

@@ -1,0 +1,39 @@
+/* What the calls of the CPU backend share. */
+#ifndef FUSEDMC_CPU_CALL_H
+#define FUSEDMC_CPU_CALL_H
+
+#include "backend.h"
+#include "core/core.h"
+
+fmc_status fmc_cpu_out_of_memory(fmc_context *context, size_t bytes);
+fmc_status fmc_cpu_interrupted(fmc_context *context);
+
+/* Threads for work in n_parts. */
+int fmc_cpu_threads(size_t n_parts, const fmc_context *context);
+
+#define FMC_CPU_LINE 128 /* bytes: a cache line, and the one that processors fetch with it */
+
+/* Each thread's scratch starts on a cache line of its own; vectors that straddle lines cost twice. */
+static inline size_t fmc_cpu_padded(size_t bytes) { return (bytes + FMC_CPU_LINE - 1) / FMC_CPU_LINE * FMC_CPU_LINE; }
+
+/* Of memory that has FMC_CPU_LINE bytes to spare. */
+static inline char *fmc_cpu_aligned(char *memory) {
+  return memory + (FMC_CPU_LINE - (uintptr_t)memory % FMC_CPU_LINE) % FMC_CPU_LINE;
+}
+
+/* A density in the job's precision, and the memory that it owns. */
+typedef struct {
+  union {
+    fmc_density_f64 f64;
+    fmc_density_f32 f32;
+  } as;
+  void *owned;
+} fmc_cpu_density;
+
+/* Zero where there is no memory. The caller frees `owned`. */
+int fmc_cpu_density_new(const fmc_density *density, int single_precision, fmc_cpu_density *out);
+
+/* Many steps; in backend_cpu_run.c. */
+fmc_status fmc_cpu_mh_run(fmc_mh_run_job *job, fmc_context *context);
+
+#endif
