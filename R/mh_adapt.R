@@ -76,7 +76,7 @@ no_windows <- data.frame(
 
 # One window and what is learnt from it; `shape` is NULL where the shape stays.
 take_window <- function(fit, now, size, adapt, shape, devices, report) {
-  state <- begin_sums(now$state, 1)
+  state <- count_anew(now$state)
   step_size <- proposal_step(now$proposal)
   result <- advance(fit, state, step_size, size, 1, now$history$store, devices, report, now$done)
   if (result$n_done == 0) {

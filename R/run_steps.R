@@ -39,7 +39,12 @@ begin_sums <- function(state, batch) {
   state$range <- matrix(c(Inf, -Inf), n_dim, 2, byrow = TRUE, dimnames = list(NULL, c("min", "max")))
   state$batch <- batch
   state$n_kept <- 0
-  state$n_accepted <- numeric(n_chains)
+  count_anew(state)
+}
+
+# Counts accepted steps anew.
+count_anew <- function(state) {
+  state$n_accepted <- numeric(nrow(state$x))
   state$n_steps <- 0
   state
 }
@@ -121,7 +126,8 @@ run_in_r <- function(target, state, step_size, plan, precision, devices, progres
   }
   now <- list(
     x = state$x, log_density = state$log_density, n_accepted = numeric(nrow(state$x)),
-    not_finite = c(0, NA, NA), sums = state$sums, range = as.vector(t(state$range)), n_done = 0, n_stored = 0
+    not_finite = c(0, NA, NA), sums = state$sums,
+    range = if (!is.null(state$range)) as.vector(t(state$range)), n_done = 0, n_stored = 0
   )
   advance <- function() {
     index <- plan[2] + now$n_done

@@ -59,6 +59,14 @@ test_that("counts of proposals that are not finite survive splitting and joining
   expect_identical(bare(joined), bare(one))
 })
 
+test_that("of the first places the one of the lowest step is kept, then of the lowest row", {
+  count <- function(n, step, row) c(n = n, step = step, row = row)
+  none <- count(0, NA, NA)
+  expect_identical(bind_not_finite(list(count(1, 9, 1), count(2, 3, 4)), c(0, 10)), count(3, 3, 14))
+  expect_identical(bind_not_finite(list(none, count(2, 3, 4), count(1, 3, 1)), c(0, 10, 20)), count(3, 3, 14))
+  expect_identical(bind_not_finite(list(none, none), c(0, 10)), none)
+})
+
 test_that("runs of their own with chain_offset join to the same draws, and to the same summary up to rounding", {
   x <- grid_matrix(24, 2, 95) + rep(c(0, 100), each = 24)
   run <- function(rows, ...) {
