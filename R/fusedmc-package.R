@@ -1,22 +1,28 @@
 #' fusedmc: fused Monte Carlo kernels
 #'
-#' Batched Metropolis-Hastings steps and importance weights from fused kernels: on an NVIDIA GPU where there is one,
+#' Batched Metropolis-Hastings sampling and importance weights from fused kernels: on an NVIDIA GPU where there is one,
 #' on the CPU everywhere else. The same seed gives the same bits on both, for any number of threads and any split of
 #' the work.
 #'
 #' @section Where to start:
+#' * [mh_sample()]: a run of many chains, with warm-up, standard errors and R-hat. [mh_resume()] continues it,
+#'   [mh_split()] and [mh_bind()] cut it for several processes.
+#' * What a run gives: [summary()][summary.mh_draws], [plot()][plot.mh_draws], and
+#'   [draws for other packages][mh_draws_convert].
 #' * [mh_step()]: one random-walk Metropolis-Hastings step of many chains.
 #' * [is_weights()]: importance weights, weighted mean and effective sample size.
-#' * The densities that both work with: [density_normal()], [density_mvnormal()], [density_student_t()],
+#' * The densities that all work with: [density_normal()], [density_mvnormal()], [density_student_t()],
 #'   [density_mixture()], [density_glm()], [density_product()], [density_tempered()].
 #' * Densities of your own: [density_source()] in C, [density_function()] in R.
 #' * [log_density()] evaluates a density, [draw()] draws from it.
 #' * [backend_info()]: what runs here.
-#' * `vignette("fusedmc")`: a tour. `vignette("densities")`: one density after the other, on real data.
+#' * `vignette("sampling")`: a posterior from start to checked answer. `vignette("densities")`: one density after the
+#'   other, on real data. `vignette("fusedmc")`: a tour of the kernels.
 #'
 #' @section Options:
 #' * `fusedmc.backend`: the default of `backend`, `"auto"`, `"cpu"` or `"cuda"`.
 #' * `fusedmc.threads`: the most CPU threads to use; unset, all that OpenMP has (`OMP_NUM_THREADS` governs).
+#' * `fusedmc.max_gb`: how many GB a result of [mh_sample()] may take; unset, half of the free memory.
 #' * `fusedmc.cache`: the directory for compiled densities, see [fusedmc_cache()].
 #' * `fusedmc.nvrtc`: the path of NVRTC, where it is not found.
 #'

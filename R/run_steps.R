@@ -50,8 +50,8 @@ count_anew <- function(state) {
 }
 
 # Takes n_steps steps, a multiple of `thin`. After every thin-th the state is kept: the sums take it in, and kept states
-# number store, 2 store, ... are stored in draws (n_stored x n_chains x n_dim; none where store is 0). `devices` is a list
-# of "cpu" and GPU numbers, over which the chains are split; `progress` is told the number of steps that are done.
+# number store, 2 store, ... are stored in draws (n_stored x n_chains x n_dim; none where store is 0). `devices` is a
+# list of "cpu" and GPU numbers, over which the chains are split; `progress` is told the number of steps that are done.
 # Returns list(state, draws, n_done, interrupted): Ctrl-C ends a run early with all that it has done.
 run_steps <- function(target, state, step_size, n_steps, thin = 1, store = 0, seed, chain_offset = 0,
                       precision = "double", devices = list("cpu"), progress = NULL) {
@@ -114,51 +114,30 @@ split_chains <- function(n_chains, n_parts) {
 # The same for a density that is evaluated in R: proposals and decisions in C, a step at a time. `now` changes only
 # between steps, so what stands there is whole when Ctrl-C comes.
 run_in_r <- function(target, state, step_size, plan, precision, devices, progress) {
-  n_steps <- plan[4]
-  thin <- plan[5]
-  store <- plan[6]
-  n_stored <- if (store > 0) (plan[7] + n_steps / thin) %/% store - plan[7] %/% store else 0
-  draws <- if (store > 0) array(NA_real_, c(n_stored, dim(state$x)))
-  run <- list("cpu", 0L, check_threads(), nrow(state$x) * ncol(state$x) * 6)
-  step <- function(x, index, given) {
-    rng <- c(plan[1], index, plan[3])
-    check_result(.Call(C_ffi_mh_step, x, NULL, step_size, NULL, NULL, rng, precision == "single", given, run), "cpu")
-  }
+  plan <- as.list(plan)
+  names(plan) <- c("seed", "first_step", "chain_offset", "n_steps", "thin", "store", "n_before")
+  draws <- room_for_draws(plan, dim(state$x))
   now <- list(
     x = state$x, log_density = state$log_density, n_accepted = numeric(nrow(state$x)),
     not_finite = c(0, NA, NA), sums = state$sums,
     range = if (!is.null(state$range)) as.vector(t(state$range)), n_done = 0, n_stored = 0
   )
   advance <- function() {
-    index <- plan[2] + now$n_done
-    log_new <- evaluate_in_r(target, step(now$x, index, NULL), precision)
-    result <- step(now$x, index, list(now$log_density, log_new))
-    after <- now
-    after$x <- result$x
-    after$log_density <- result$log_density
-    after$n_accepted <- now$n_accepted + result$accepted
-    bad <- result$not_finite
-    if (bad$n_proposal > 0 && now$not_finite[1] == 0) {
-      after$not_finite[2:3] <- c(index, bad$first_proposal)
+    after <- step_in_r(now, target, step_size, plan, precision)
+    n_kept <- plan$n_before + after$n_done / plan$thin
+    if (n_kept == floor(n_kept) && !is.null(state$sums)) {
+      after[c("sums", "range")] <- add_to_sums(after, state, n_kept)
     }
-    after$not_finite[1] <- now$not_finite[1] + bad$n_proposal
-    after$n_done <- now$n_done + 1
-    n_kept <- plan[7] + after$n_done / thin
-    if (n_kept == floor(n_kept)) {
-      if (!is.null(state$sums)) {
-        after[c("sums", "range")] <- add_to_sums(after, state, n_kept)
-      }
-      if (store > 0 && n_kept %% store == 0) {
-        after$n_stored <- now$n_stored + 1
-        draws[after$n_stored, , ] <<- after$x
-      }
+    if (n_kept == floor(n_kept) && plan$store > 0 && n_kept %% plan$store == 0) {
+      after$n_stored <- now$n_stored + 1
+      draws[after$n_stored, , ] <<- after$x
     }
     now <<- after
   }
   interrupted <- tryCatch(
     {
       last <- proc.time()[[3]]
-      while (now$n_done < n_steps) {
+      while (now$n_done < plan$n_steps) {
         advance()
         if (!is.null(progress) && proc.time()[[3]] - last > 0.1) {
           last <- proc.time()[[3]]
@@ -169,10 +148,40 @@ run_in_r <- function(target, state, step_size, plan, precision, devices, progres
     },
     interrupt = function(condition) TRUE
   )
-  while (now$n_done %% thin != 0) advance()
-  c(now[c("x", "log_density", "n_accepted", "not_finite", "sums", "range", "n_done")],
+  while (now$n_done %% plan$thin != 0) advance()
+  c(
+    now[c("x", "log_density", "n_accepted", "not_finite", "sums", "range", "n_done")],
     list(draws = draws, interrupted = interrupted)
   )
+}
+
+room_for_draws <- function(plan, dim) {
+  if (plan$store > 0) {
+    n_kept <- plan$n_before + plan$n_steps / plan$thin
+    array(NA_real_, c(n_kept %/% plan$store - plan$n_before %/% plan$store, dim))
+  }
+}
+
+# One step from `now`.
+step_in_r <- function(now, target, step_size, plan, precision) {
+  index <- plan$first_step + now$n_done
+  rng <- c(plan$seed, index, plan$chain_offset)
+  run <- list("cpu", 0L, check_threads(), length(now$x) * 6)
+  call_c <- function(given) {
+    result <- .Call(C_ffi_mh_step, now$x, NULL, step_size, NULL, NULL, rng, precision == "single", given, run)
+    check_result(result, "cpu")
+  }
+  result <- call_c(list(now$log_density, evaluate_in_r(target, call_c(NULL), precision)))
+  bad <- result$not_finite
+  if (bad$n_proposal > 0 && now$not_finite[1] == 0) {
+    now$not_finite[2:3] <- c(index, bad$first_proposal)
+  }
+  now$not_finite[1] <- now$not_finite[1] + bad$n_proposal
+  now$x <- result$x
+  now$log_density <- result$log_density
+  now$n_accepted <- now$n_accepted + result$accepted
+  now$n_done <- now$n_done + 1
+  now
 }
 
 add_to_sums <- function(now, state, n_kept) {
@@ -186,7 +195,7 @@ add_to_sums <- function(now, state, n_kept) {
     sums[, , "batch"] <- 0
   }
   extremes <- apply(now$x, 2, range)
-  list(sums = sums, range = as.vector(rbind(pmin(now$range[c(TRUE, FALSE)], extremes[1, ]),
-    pmax(now$range[c(FALSE, TRUE)], extremes[2, ])
-  )))
+  least <- pmin(now$range[c(TRUE, FALSE)], extremes[1, ])
+  most <- pmax(now$range[c(FALSE, TRUE)], extremes[2, ])
+  list(sums = sums, range = as.vector(rbind(least, most)))
 }

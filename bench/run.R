@@ -1,8 +1,9 @@
-# Times mh_step() and is_weights() on R matrices, the R call included, beside the same in plain R, in one run.
-#   Rscript bench/run.R [--large]
-# Prints a table in Markdown: medians in milliseconds, and how many times plain R takes longer. A round times each
-# `n_block` times in a row, as a loop of steps would, and takes the variants in random order: a machine that slows down
-# slows all of them.
+# Times calls of mh_step() and is_weights() on R matrices, the R call included, and a step of a run of mh_sample(),
+# beside the same in plain R, in one run.
+#   Rscript bench/run.R [--large] [--only=calls|runs|regression]
+# Prints tables in Markdown. In that of calls: medians in milliseconds, and how many times plain R takes longer. A round
+# times each `n_block` times in a row, as a loop of steps would, and takes the variants in random order: a machine that
+# slows down slows all of them.
 
 suppressPackageStartupMessages(library(fusedmc))
 
@@ -83,33 +84,213 @@ variants_of <- function(plain, call) {
   variants
 }
 
+only <- sub("^--only=", "", grep("^--only=", commandArgs(TRUE), value = TRUE))
+wanted <- function(part) length(only) == 0 || only == part
+
+header <- function() cat("\n| call | variant | median, ms | plain R / this |\n|---|---|---|---|\n")
+
+# ---- calls of mh_step() and is_weights() -----------------------------------------------------
+
+time_calls <- function() {
+  header()
+  weights <- c(0.2, 0.3, 0.5)
+  means <- matrix(rnorm(3 * 16), 3)
+  sds <- matrix(runif(3 * 16, 0.5, 1.5), 3)
+  target <- density_mixture(weights, means, sds)
+  shapes <- list(c(4096, 20))
+  if ("--large" %in% commandArgs(TRUE)) shapes <- c(shapes, list(c(1048576, 1)))
+  for (shape in shapes) {
+    n <- shape[1]
+    n_dim <- if (n == 4096) 64 else 16
+    x <- matrix(rnorm(n * n_dim), n)
+    report(
+      sprintf("mh_step() %d x %d", n, n_dim),
+      variants_of(
+        function() plain_mh_step(x, 0.1),
+        function(backend, precision) mh_step(x, seed = 1, precision = precision, backend = backend)
+      ), shape[2]
+    )
+    samples <- matrix(rnorm(n * 16, sd = 3), n)
+    report(
+      sprintf("is_weights() %d x 16, K = 3", n),
+      variants_of(
+        function() plain_is_weights(samples, weights, means, sds, 3),
+        function(backend, precision) is_weights(samples, target, precision = precision, backend = backend)
+      ), shape[2]
+    )
+  }
+}
+
+# ---- runs ------------------------------------------------------------------------------------
+
+# Microseconds of a step of a run: the difference between a long and a short one, so that what a call costs once, such
+# as the states' way to a GPU, is left out.
+step_us <- function(target, x, precision, device, n_steps, sums = FALSE, thin = 1, store = 0, n_rounds = 5,
+                    step_size = 2.38 / sqrt(ncol(x))) {
+  devices <- list(device)
+  state <- fusedmc:::new_run_state(target, x, precision, devices)
+  if (sums) state <- fusedmc:::begin_sums(state, 31)
+  step_size <- rep_len(step_size, ncol(x))
+  seconds <- function(n) {
+    system.time(fusedmc:::run_steps(target, state, step_size, n, thin, store, 1, 0, precision, devices))[[3]]
+  }
+  n_short <- max(thin, n_steps %/% 10 %/% thin * thin)
+  seconds(n_short)
+  1e6 * stats::median(replicate(n_rounds, seconds(n_steps) - seconds(n_short))) / (n_steps - n_short)
+}
+
+report_run <- function(what, variant, us, numbers, plain = NA) {
+  ratio <- if (is.na(plain)) "" else sprintf("%.1f", plain / us)
+  cat(sprintf("| %s | %s | %.2f | %.0f | %s |\n", what, variant, us, numbers / us, ratio))
+}
+
+run_header <- function() {
+  cat("\n| run | variant | us a step | million dim-steps a second | plain R / this |\n|---|---|---|---|---|\n")
+}
+
+# 4096 x 64 by instruction set, threads and precision.
+time_cpu_runs <- function(n = 4096, n_dim = 64, n_steps = 500) {
+  run_header()
+  target <- density_normal(0, 1)
+  x <- matrix(rnorm(n * n_dim), n)
+  what <- sprintf("%d x %d", n, n_dim)
+  plain <- 1e6 * stats::median(replicate(20, system.time(plain_mh_step(x, 0.3))[[3]]))
+  report_run(what, "plain R", plain, n * n_dim, plain)
+  threads <- backend_info()$threads
+  best <- backend_info()$simd
+  on.exit(fusedmc:::set_simd(best))
+  levels <- c("baseline", "avx2", "avx512")
+  for (simd in rev(levels[seq_len(match(best, levels))])) {
+    fusedmc:::set_simd(simd)
+    for (cores in unique(c(1, min(2, threads), threads))) {
+      for (precision in c("double", "single")) {
+        us <- with_threads(cores, function() step_us(target, x, precision, "cpu", n_steps))()
+        report_run(what, sprintf("%s, %s, %s", simd, counted_threads(cores), precision), us, n * n_dim, plain)
+      }
+    }
+  }
+  fusedmc:::set_simd(best)
+  for (precision in c("double", "single")) {
+    name <- function(extra) sprintf("%s, %s, %s, %s", best, counted_threads(threads), precision, extra)
+    report_run(what, name("sums"), step_us(target, x, precision, "cpu", n_steps, sums = TRUE), n * n_dim, plain)
+    us <- step_us(target, x, precision, "cpu", n_steps, sums = TRUE, thin = 10, store = 1)
+    report_run(what, name("sums, every 10th stored"), us, n * n_dim, plain)
+  }
+}
+
+counted_threads <- function(n) sprintf("%d thread%s", n, if (n == 1) "" else "s")
+
+time_gpu_runs <- function() {
+  run_header()
+  shapes <- list(c(4096, 64, 200000), c(1048576, 16, 5000), c(16384, 512, 10000)) # the last: steps
+  for (shape in shapes) {
+    x <- matrix(rnorm(shape[1] * shape[2]), shape[1])
+    what <- sprintf("%d x %d", shape[1], shape[2])
+    for (precision in c("double", "single")) {
+      us <- function(...) step_us(density_normal(0, 1), x, precision, 0, shape[3], ...)
+      report_run(what, paste("GPU,", precision), us(), length(x))
+      report_run(what, sprintf("GPU, %s, sums", precision), us(sums = TRUE), length(x))
+    }
+  }
+  x <- matrix(rnorm(4096 * 64), 4096)
+  for (precision in c("double", "single")) {
+    us <- step_us(density_normal(0, 1), x, precision, 0, 4000, thin = 10, store = 1)
+    report_run("4096 x 64", sprintf("GPU, %s, every 10th stored", precision), us, length(x))
+  }
+  code <- "real log_density(const real *x, int n_dim) {
+    real sum = 0;
+    for (int d = 0; d < n_dim; d++)
+      sum += x[d] * x[d];
+    return -sum / 2;
+  }"
+  for (n_dim in c(16, 64)) {
+    x <- matrix(rnorm(65536 * n_dim), 65536)
+    for (precision in c("double", "single")) {
+      what <- sprintf("65536 x %d", n_dim)
+      name <- function(target) sprintf("GPU, %s, %s", precision, target)
+      us <- step_us(density_normal(0, 1), x, precision, 0, 5000)
+      report_run(what, name("density_normal()"), us, length(x))
+      us <- step_us(density_source(code, n_dim = n_dim), x, precision, 0, 500)
+      report_run(what, name("density_source()"), us, length(x))
+    }
+  }
+}
+
+# A first use compiles; the text differs from round to round, so that nothing is found in the cache.
+time_nvrtc <- function(n_rounds = 5) {
+  cat("\n| density_source(), 3 lines of C | seconds |\n|---|---|\n")
+  text <- "real log_density(const real *x, int n_dim) { return -x[0] * x[0] * %d; }"
+  stamp <- as.integer(Sys.time()) %% 1000000L * 100L
+  seconds <- replicate(n_rounds, {
+    stamp <<- stamp + 1L
+    cpu <- system.time(target <- density_source(sprintf(text, stamp), n_dim = 1))[[3]]
+    gpu <- system.time(log_density(target, matrix(0, 2, 1), backend = "cuda"))[[3]]
+    c(cpu = cpu, gpu = gpu, again = system.time(log_density(target, matrix(0, 2, 1), backend = "cuda"))[[3]])
+  })
+  rows <- c("R's toolchain", "NVRTC, first use", "second use")
+  cat(sprintf("| %s | %.3f |\n", rows, apply(seconds, 1, stats::median)), sep = "")
+}
+
+# ---- a step of a logistic regression ---------------------------------------------------------
+
+# The log densities of the states are known, as in a run: a step evaluates the proposals alone.
+plain_logistic_step <- function(b, log_old, x_signed, step_size) {
+  proposal <- b + step_size * matrix(rnorm(length(b)), nrow(b))
+  log_new <- colSums(plogis(tcrossprod(x_signed, proposal), log.p = TRUE)) - rowSums(proposal^2) / (2 * 2.5^2)
+  accepted <- log(runif(nrow(b))) < log_new - log_old
+  b[accepted, ] <- proposal[accepted, ]
+  list(x = b, log_density = ifelse(accepted, log_new, log_old))
+}
+
+# Plain R with 128 of the chains, times 8: its matrix of all observations and chains would have 0.8 GB.
+time_regression <- function(n_obs, plain = FALSE, n_chains = 1024, n_dim = 10, n_plain = 128) {
+  x <- cbind(1, matrix(rnorm(n_obs * (n_dim - 1)), n_obs))
+  y <- as.numeric(runif(n_obs) < plogis(drop(x %*% seq(-0.5, 0.5, length.out = n_dim))))
+  target <- density_glm(x = x, y = y, family = binomial(), prior_sd = 2.5)
+  b <- matrix(rnorm(n_chains * n_dim, sd = 0.01), n_chains)
+  what <- sprintf("logistic, n = %s, %d x %d", format(n_obs, scientific = FALSE), n_chains, n_dim)
+  info <- backend_info()
+  plain_us <- NA
+  if (plain) {
+    few <- b[seq_len(n_plain), ]
+    log_old <- log_density(target, few)
+    one <- function() system.time(plain_logistic_step(few, log_old, (2 * y - 1) * x, 0.003))[[3]]
+    plain_us <- 1e6 * stats::median(replicate(3, one())) * n_chains / n_plain
+    report_step(what, "plain R, 128 chains, times 8", plain_us, plain_us)
+    for (cores in unique(c(1, min(2, info$threads), info$threads))) {
+      for (precision in c("double", "single")) {
+        us <- with_threads(cores, function() step_us(target, b, precision, "cpu", 4, n_rounds = 5, step_size = 0.003))()
+        report_step(what, sprintf("CPU, %s, %s", counted_threads(cores), precision), us, plain_us)
+      }
+    }
+  }
+  for (precision in if (nrow(info$devices) > 0) c("double", "single")) {
+    n_steps <- max(20, 2e7 %/% n_obs)
+    us <- step_us(target, b, precision, 0, n_steps, step_size = 0.003)
+    report_step(what, paste("GPU,", precision), us, plain_us)
+  }
+}
+
+report_step <- function(what, variant, us, plain_us) {
+  ratio <- if (is.na(plain_us)) "" else sprintf("%.1f", plain_us / us)
+  cat(sprintf("| %s | %s | %.3f | %s |\n", what, variant, us / 1e3, ratio))
+}
+
+# ---- all -------------------------------------------------------------------------------------
+
 set.seed(1)
 print(backend_info())
-cat("\n| call | variant | median, ms | plain R / this |\n|---|---|---|---|\n")
-weights <- c(0.2, 0.3, 0.5)
-means <- matrix(rnorm(3 * 16), 3)
-sds <- matrix(runif(3 * 16, 0.5, 1.5), 3)
-target <- density_mixture(weights, means, sds)
-
-shapes <- list(c(4096, 20))
-if ("--large" %in% commandArgs(TRUE)) shapes <- c(shapes, list(c(1048576, 1)))
-for (shape in shapes) {
-  n <- shape[1]
-  n_dim <- if (n == 4096) 64 else 16
-  x <- matrix(rnorm(n * n_dim), n)
-  report(
-    sprintf("mh_step() %d x %d", n, n_dim),
-    variants_of(
-      function() plain_mh_step(x, 0.1),
-      function(backend, precision) mh_step(x, seed = 1, precision = precision, backend = backend)
-    ), shape[2]
-  )
-  samples <- matrix(rnorm(n * 16, sd = 3), n)
-  report(
-    sprintf("is_weights() %d x 16, K = 3", n),
-    variants_of(
-      function() plain_is_weights(samples, weights, means, sds, 3),
-      function(backend, precision) is_weights(samples, target, precision = precision, backend = backend)
-    ), shape[2]
-  )
+has_gpu <- nrow(backend_info()$devices) > 0
+if (wanted("calls")) time_calls()
+if (wanted("runs")) {
+  time_cpu_runs()
+  if (has_gpu) {
+    time_gpu_runs()
+    time_nvrtc()
+  }
+}
+if (wanted("regression")) {
+  cat("\n| a step of a run | variant | ms | plain R / this |\n|---|---|---|---|\n")
+  time_regression(100000, plain = TRUE)
+  if (has_gpu) for (n_obs in c(100, 1000, 10000, 1000000)) time_regression(n_obs)
 }

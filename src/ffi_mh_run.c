@@ -1,6 +1,6 @@
 #include <pthread.h>
 #include <string.h>
-#include <time.h>
+#include <sys/time.h>
 
 #include "core/core.h"
 #include "ffi.h"
@@ -92,9 +92,9 @@ static void join_part(fmc_mh_run_job *whole, const fmc_mh_run_job *part, size_t 
 }
 
 static double now(void) {
-  struct timespec t;
-  timespec_get(&t, TIME_UTC);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+  struct timeval t;
+  gettimeofday(&t, NULL);
+  return (double)t.tv_sec + 1e-6 * (double)t.tv_usec;
 }
 
 /* Slabs grow until one takes SECONDS_PER_SLAB. All parts have done the same steps when a slab ends. */

@@ -34,11 +34,12 @@ run_all <- function() {
         keep(mh_step(x, density, 0.1, seed = 1, precision = precision))
         keep(is_weights(x, density, precision = precision))
         keep(log_density(density, x, precision = precision))
-        keep(mh_sample(density, init = x, n_chains = 70, n_steps = 6, thin = 2, n_warmup = 4, seed = 1, precision = precision)$draws)
+        fit <- mh_sample(density, init = x, n_steps = 6, thin = 2, n_warmup = 4, seed = 1, precision = precision)
+        keep(fit$draws)
       }
     }
   }
-  keep(mh_sample(density_normal(), init = numbers(5, 300), n_chains = 5, n_steps = 5, adapt = FALSE, step_size = 0.1, seed = 1)$draws)
+  keep(mh_sample(density_normal(), numbers(5, 300), n_steps = 5, adapt = FALSE, step_size = 0.1, seed = 1)$draws)
   results
 }
 

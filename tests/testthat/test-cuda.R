@@ -283,7 +283,10 @@ test_that("backend_info() lists the devices", {
 test_that("every kind of density gives the CPU's bits", {
   skip_without_gpu()
   failed <- character()
-  for (shape in list(c(1, 1), c(2, 63), c(3, 64), c(4, 65), c(7, 129), c(12, 1000), c(17, 500), c(33, 200), c(70, 100))) {
+  shapes <- list(
+    c(1, 1), c(2, 63), c(3, 64), c(4, 65), c(7, 129), c(12, 1000), c(17, 500), c(19, 130), c(33, 200), c(70, 100)
+  )
+  for (shape in shapes) {
     d <- shape[1]
     failed <- c(failed, density_case_labels(
       d, shape[2], function(density, precision) run_density_case(density, d, precision, "cuda"),

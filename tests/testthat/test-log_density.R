@@ -5,7 +5,8 @@ test_that("names, shapes and kinds of points", {
   expect_identical(names(log_density(density_normal(), x)), c("a", "b"))
   expect_equal(unname(log_density(density_normal(), x)), rowSums(dnorm(x, log = TRUE)), ignore_attr = TRUE)
   expect_identical(log_density(density_normal(), as.data.frame(unname(x))), unname(log_density(density_normal(), x)))
-  expect_identical(log_density(density_normal(), matrix(1:4, 2)), log_density(density_normal(), matrix(c(1, 2, 3, 4), 2)))
+  whole <- matrix(c(1, 2, 3, 4), 2)
+  expect_identical(log_density(density_normal(), matrix(1:4, 2)), log_density(density_normal(), whole))
   expect_identical(log_density(density_normal(), matrix(0, 0, 3)), numeric())
 })
 

@@ -54,27 +54,23 @@ test_that("a run is the same steps as mh_step() takes", {
 })
 
 test_that("pieces, threads, builds and parts do not change a run", {
+  cases <- expand.grid(precision = case_precisions, kind = c("normal", "mixture3"), shape = c(2, 5, 9, 12))
   failed <- character()
-  for (precision in case_precisions) {
-    for (kind in c("normal", "mixture3")) {
-      for (shape in run_shapes[c(2, 5, 9, 12)]) {
-        run <- function(...) {
-          run_case(
-            case_target(kind, shape[2])$density, shape[1], shape[2], precision, case_step("vector", shape[2]), 3, 1,
-            TRUE, ...
-          )
-        }
-        whole <- with_simd("baseline", with_threads(1, run(list("cpu"))))
-        others <- list(
-          pieces = run(list("cpu"), pieces = c(3, 9, 12)), parts = run(list("cpu", "cpu", "cpu")),
-          threads = with_threads(2, run(list("cpu"))), single_steps = run(list("cpu"), pieces = rep(3, 8))
-        )
-        for (level in simd_levels()) others[[level]] <- with_simd(level, run(list("cpu")))
-        for (name in names(others)) {
-          if (!same_bits(others[[name]], whole)) failed <- c(failed, paste(name, kind, precision, shape[1], shape[2]))
-        }
-      }
+  for (i in seq_len(nrow(cases))) {
+    case <- lapply(cases[i, ], function(column) if (is.factor(column)) as.character(column) else column)
+    n <- run_shapes[[case$shape]][1]
+    d <- run_shapes[[case$shape]][2]
+    run <- function(...) {
+      run_case(case_target(case$kind, d)$density, n, d, case$precision, case_step("vector", d), 3, 1, TRUE, ...)
     }
+    whole <- with_simd("baseline", with_threads(1, run(list("cpu"))))
+    others <- list(
+      pieces = run(list("cpu"), pieces = c(3, 9, 12)), parts = run(list("cpu", "cpu", "cpu")),
+      threads = with_threads(2, run(list("cpu"))), single_steps = run(list("cpu"), pieces = rep(3, 8))
+    )
+    for (level in simd_levels()) others[[level]] <- with_simd(level, run(list("cpu")))
+    different <- !vapply(others, same_bits, NA, whole)
+    failed <- c(failed, sprintf("%s %s %s %d x %d", names(others)[different], case$kind, case$precision, n, d))
   }
   expect_none(failed)
 })
@@ -96,50 +92,60 @@ test_that("proposals that are not finite are counted, with the first of them", {
     n_dim = 1
   )
   in_c <- run_case(target, 50, 1, "double", 2, 1, 0, FALSE, list("cpu"))
-  in_r <- run_case(
-    density_function(function(x) ifelse(x[, 1] > 2.5, NaN, -0.5 * x[, 1]^2), n_dim = 1), 50, 1, "double", 2, 1, 0, FALSE,
-    list("cpu")
-  )
+  same <- density_function(function(x) ifelse(x[, 1] > 2.5, NaN, -0.5 * x[, 1]^2), n_dim = 1)
+  in_r <- run_case(same, 50, 1, "double", 2, 1, 0, FALSE, list("cpu"))
   expect_gt(in_c$state$not_finite[["n"]], 0)
   expect_identical(in_c$state$not_finite, in_r$state$not_finite)
   expect_true(all(in_c$state$x <= 2.5))
 })
 
-test_that("a GPU gives the CPU's bits, alone, twice, and beside the CPU", {
+# What differs between devices and the CPU, by name.
+run_differences <- function(label, target, n, d, precision, step, plan, sums, devices = list(0L)) {
+  run <- function(devices) run_case(target, n, d, precision, step, plan[["thin"]], plan[["store"]], sums, devices)
+  if (same_bits(run(devices), run(list("cpu")))) character() else paste(label, n, d, precision, length(devices), sums)
+}
+
+gpu_cases <- expand.grid(precision = case_precisions, sums = c(FALSE, TRUE), stringsAsFactors = FALSE)
+
+test_that("a GPU gives the CPU's bits in every shape", {
   skip_without_gpu()
+  cases <- merge(gpu_cases, expand.grid(plan = 1:3, shape = seq_along(run_shapes), kind = 1:3))
+  kinds <- c("standard", "normal", "mixture3")
+  failed <- unlist(Map(function(precision, sums, plan, shape, kind) {
+    d <- run_shapes[[shape]][2]
+    run_differences(
+      kinds[kind], case_target(kinds[kind], d)$density, run_shapes[[shape]][1], d, precision, case_step("vector", d),
+      run_plans[[plan]], sums
+    )
+  }, cases$precision, cases$sums, cases$plan, cases$shape, cases$kind))
+  expect_none(as.character(failed))
+})
+
+test_that("a GPU gives the CPU's bits for every density, twice, and beside the CPU", {
+  skip_without_gpu()
+  source <- density_source("real log_density(const real *x, int n_dim) {
+    real s = 0;
+    for (int d = 0; d < n_dim; d++) s += x[d] * x[d] * a;
+    return -s;
+  }", list(a = 0.5), n_dim = 6)
   failed <- character()
-  compare <- function(target, n, d, precision, step, plan, sums, label) {
-    run <- function(devices) run_case(target, n, d, precision, step, plan[["thin"]], plan[["store"]], sums, devices)
-    expected <- run(list("cpu"))
+  for (i in seq_len(nrow(gpu_cases))) {
+    compare <- function(label, target, n, d, step, plan, ...) {
+      out <- run_differences(label, target, n, d, gpu_cases$precision[i], step, plan, gpu_cases$sums[i], ...)
+      failed <<- c(failed, out)
+    }
+    for (d in c(2, 10)) {
+      cases <- density_cases(d, 130)
+      for (name in names(cases)) {
+        compare(name, cases[[name]], 41, d, rep(0.1, d), run_plans[[2]])
+        compare(name, cases[[name]], 41, d, case_step("lower", d), run_plans[[1]])
+      }
+    }
     for (devices in list(list(0L), list(0L, 0L), list("cpu", 0L))) {
-      if (!same_bits(run(devices), expected)) failed <<- c(failed, paste(label, n, d, precision, length(devices), sums))
+      compare("source", source, 90, 6, rep(0.4, 6), run_plans[[3]], devices)
+      compare("mixture", case_target("mixture3", 7)$density, 101, 7, rep(0.4, 7), run_plans[[3]], devices)
     }
-  }
-  for (precision in case_precisions) {
-    for (sums in c(FALSE, TRUE)) {
-      for (plan in run_plans) {
-        for (shape in run_shapes) {
-          for (kind in c("standard", "normal", "mixture3")) {
-            step <- case_step("vector", shape[2])
-            compare(case_target(kind, shape[2])$density, shape[1], shape[2], precision, step, plan, sums, kind)
-          }
-        }
-      }
-      for (d in c(2, 10)) {
-        cases <- density_cases(d, 130)
-        for (name in names(cases)) {
-          compare(cases[[name]], 41, d, precision, rep(0.1, d), run_plans[[2]], sums, name)
-          compare(cases[[name]], 41, d, precision, case_step("lower", d), run_plans[[1]], sums, name)
-        }
-      }
-      source <- density_source("real log_density(const real *x, int n_dim) {
-        real s = 0;
-        for (int d = 0; d < n_dim; d++) s += x[d] * x[d] * a;
-        return -s;
-      }", list(a = 0.5), n_dim = 6)
-      compare(source, 90, 6, precision, rep(0.4, 6), run_plans[[3]], sums, "source")
-      compare(density_normal(), 300000, 16, precision, rep(0.3, 16), c(thin = 3, store = 5), sums, "large")
-    }
+    compare("large", density_normal(), 200000, 16, rep(0.3, 16), c(thin = 3, store = 5))
   }
   expect_none(failed)
 })
