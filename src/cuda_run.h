@@ -293,8 +293,7 @@ static T(run_shape) T(shape_of_run)(size_t n_chains, size_t n_dim, int sums) {
   shape.depth = 1;
   while ((size_t)n_lanes * shape.depth * FMC_BLOCK < n_dim)
     shape.depth *= 2;
-  shape.lanes =
-      shape.depth == 1 && n_lanes >= 2 && !sums && n_chains * n_lanes / 2 >= (size_t)kept.n_sms * 1024 ? 2 : 1;
+  shape.lanes = shape.depth == 1 && n_lanes >= 4 && !sums && n_chains * n_lanes / 4 >= (size_t)kept.n_sms * 512 ? 4 : 1;
   shape.group = n_lanes / shape.lanes;
   return shape;
 }
@@ -325,8 +324,8 @@ static fmc_status T(launch_run)(const T(run_args) * args, int standard, cudaStre
   T(run_args) a = *args;
   T(run_shape) shape = T(shape_of_run)(a.n_chains, a.n_dim, a.shift != NULL);
   a.group = shape.group;
-  if (shape.lanes == 2)
-    return T(launch_run_shape)<2, 1, false>(&a, standard, stream, context);
+  if (shape.lanes == 4)
+    return T(launch_run_shape)<4, 1, false>(&a, standard, stream, context);
 #define LAUNCH(depth)                                                                                                  \
   (a.shift ? T(launch_run_shape) < 1, depth, true > : T(launch_run_shape) < 1, depth, false >)(&a, standard, stream,   \
                                                                                                context)
