@@ -19,6 +19,20 @@ new_density <- function(class, n_dim, ...) {
   density
 }
 
+# Names of parameters: the first of these that has one for every dim, or NULL.
+names_of_dims <- function(n_dim, ...) {
+  for (names in list(...)) {
+    if (!is.null(names) && !is.na(n_dim) && length(names) == n_dim) {
+      return(names)
+    }
+  }
+  NULL
+}
+
+names_of_parts <- function(n_dim, densities) {
+  do.call(names_of_dims, c(list(n_dim), lapply(densities, function(density) density$parameters)))
+}
+
 #' @rdname fusedmc_density
 #' @export
 print.fusedmc_density <- function(x, ...) {

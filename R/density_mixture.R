@@ -45,7 +45,10 @@ density_mixture <- function(weights, means, sds, covs = NULL, chols = NULL, comp
   means <- check_components(if (missing(means)) NULL else means, n_components, "means", "finite")
   if (!matrices) {
     sds <- check_sds(if (missing(sds)) NULL else sds, n_components, ncol(means))
-    return(new_density("fusedmc_density_mixture", ncol(means), weights = weights, means = means, sds = sds))
+    return(new_density(
+      "fusedmc_density_mixture", ncol(means),
+      weights = weights, means = means, sds = sds, parameters = colnames(means)
+    ))
   }
   if (!missing(sds) || (!is.null(covs) && !is.null(chols))) {
     abort_input("covs", "given alone: exactly one of `sds`, `covs` and `chols`", covs)
@@ -60,7 +63,7 @@ density_mixture <- function(weights, means, sds, covs = NULL, chols = NULL, comp
   })
   with_nodes(new_density(
     "fusedmc_density_mixture", ncol(means),
-    weights = weights, means = means, factors = lapply(matrices, function(m) m$factor), parts = parts[weights > 0]
+    weights = weights, means = means, parameters = colnames(means), factors = lapply(matrices, function(m) m$factor), parts = parts[weights > 0]
   ))
 }
 
@@ -107,7 +110,7 @@ mixture_of <- function(weights, components) {
   used <- components[weights > 0]
   density <- new_density(
     "fusedmc_density_mixture", n_dim,
-    weights = weights, components = components, in_r = any(vapply(used, is_in_r, NA))
+    weights = weights, components = components, parameters = names_of_parts(n_dim, components), in_r = any(vapply(used, is_in_r, NA))
   )
   # Where n_dim is open the parts of one dim tell what those of any number will be.
   parts <- flatten_components(density, if (is.na(n_dim)) 1L else n_dim)

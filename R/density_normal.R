@@ -2,7 +2,7 @@
 #'
 #' The density of independent normals, one per dim.
 #'
-#' @param mean Mean: one number for every dim, or one per dim. Finite.
+#' @param mean Mean: one number for every dim, or one per dim, whose names are then those of the parameters. Finite.
 #' @param sd Standard deviation (not variance): one number for every dim, or one per dim. Positive and finite.
 #'
 #' @details
@@ -22,6 +22,7 @@
 #' density_normal(0, 1)
 #' density_normal(c(-1, 0, 1), 2)
 density_normal <- function(mean = 0, sd = 1) {
+  names <- list(names(mean), names(sd))
   mean <- check_per_dim(mean, "mean", "a finite number, or one per dim")
   sd <- check_per_dim(sd, "sd", "a positive finite number, or one per dim")
   if (any(sd < smallest_sd)) {
@@ -32,7 +33,8 @@ density_normal <- function(mean = 0, sd = 1) {
     abort_input("sd", sprintf("one number, or one per dim (%d, as `mean` has)", lengths[1]), sd)
   }
   n_dim <- if (all(lengths == 1)) NA_integer_ else max(lengths)
-  new_density("fusedmc_density_normal", n_dim, mean = mean, sd = sd)
+  parameters <- names_of_dims(n_dim, names[[1]], names[[2]])
+  new_density("fusedmc_density_normal", n_dim, mean = mean, sd = sd, parameters = parameters)
 }
 
 check_per_dim <- function(x, arg, rule) {

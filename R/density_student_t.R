@@ -39,13 +39,15 @@ density_student_t <- function(df, mean = 0, scale = 1) {
   if (is.matrix(scale)) {
     factor <- check_covariance(scale, "scale")
     n_dim <- nrow(factor)
+    parameters <- names_of_dims(n_dim, colnames(scale), names(mean))
     mean <- rep_len(check_mean_of(mean, n_dim, "scale"), n_dim)
     inverse <- checked_inverse(factor, "scale", scale)
     return(with_nodes(new_density(
       "fusedmc_density_student_t", n_dim,
-      df = as.double(df), mean = mean, factor = factor, inverse = inverse, parameters = colnames(scale)
+      df = as.double(df), mean = mean, factor = factor, inverse = inverse, parameters = parameters
     )))
   }
+  names <- list(names(mean), names(scale))
   mean <- check_per_dim(mean, "mean", "a finite number, or one per dim")
   rule <- "a positive finite number, or one per dim, or a scale matrix"
   scale <- check_per_dim(scale, "scale", rule)
@@ -53,7 +55,10 @@ density_student_t <- function(df, mean = 0, scale = 1) {
     abort_input("scale", "a positive finite number (from 2.3e-308), or one per dim, or a scale matrix", scale)
   }
   n_dim <- common_length(mean, scale, "scale")
-  with_nodes(new_density("fusedmc_density_student_t", n_dim, df = as.double(df), mean = mean, scale = scale))
+  with_nodes(new_density(
+    "fusedmc_density_student_t", n_dim,
+    df = as.double(df), mean = mean, scale = scale, parameters = names_of_dims(n_dim, names[[1]], names[[2]])
+  ))
 }
 
 # The number of dims of two vectors, each one number or one per dim; NA where both are single.

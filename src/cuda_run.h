@@ -1,8 +1,6 @@
 /* Many steps in one launch, for mixtures of normals of up to FMC_RUN_DIMS dims: a chain's state stays in the registers
  * of the threads that share it. Template over REAL; read by backend_cuda.cu alone. */
 
-#define RUN_THREADS 128
-
 typedef struct {
   size_t n_chains, n_dim, n_steps, thin, store, batch, n_before;
   int group; /* a power of two, up to 32 */

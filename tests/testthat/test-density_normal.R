@@ -80,3 +80,18 @@ test_that("a density of another dimension than x is an error", {
   expect_input_error(is_weights(matrix(0, 2, 2), density_normal(1:3, 1)), "target", "3")
   expect_input_error(is_weights(matrix(0, 2, 2), density_normal(0, 1), density_normal(1:3, 1)), "proposal", "3")
 })
+
+test_that("names of means are names of parameters, and pass through combinations", {
+  named <- density_normal(c(a = 0, b = 1), 2)
+  expect_identical(named$parameters, c("a", "b"))
+  expect_identical(density_normal(0, c(a = 1, b = 2))$parameters, c("a", "b"))
+  expect_null(density_normal(c(a = 0))$parameters)
+  expect_identical(colnames(draw(named, 2, seed = 1)), c("a", "b"))
+  expect_identical(mh_sample(named, n_chains = 4, n_steps = 4, seed = 1)$parameters, c("a", "b"))
+  expect_identical(density_student_t(3, c(a = 0, b = 1))$parameters, c("a", "b"))
+  expect_identical(density_student_t(3, c(a = 0, b = 1), diag(2))$parameters, c("a", "b"))
+  expect_identical(density_mvnormal(c(a = 0, b = 1), diag(2))$parameters, c("a", "b"))
+  expect_identical(density_mixture(c(1, 1), cbind(a = 0:1, b = 1:2), 1)$parameters, c("a", "b"))
+  expect_identical(density_tempered(density_product(density_normal(), named), 0.5)$parameters, c("a", "b"))
+  expect_identical(density_mixture(c(1, 1), components = list(density_normal(), named))$parameters, c("a", "b"))
+})

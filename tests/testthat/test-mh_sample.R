@@ -147,7 +147,7 @@ test_that("the result has the documented parts, shapes and names", {
   expect_identical(dim(fit$draws), c(20L, 5L, 2L))
   expect_null(fit$sample)
   expect_identical(dim(fit), c(20, 5, 2))
-  expect_identical(dimnames(fit), list(NULL, NULL, c("x[1]", "x[2]")))
+  expect_identical(dimnames(fit), list(NULL, NULL, c("a", "b")))
   expect_identical(dimnames(fit$draws), dimnames(fit))
   expect_identical(fit$seed, 11)
   expect_identical(fit$superchain, 1:5)

@@ -145,11 +145,11 @@ test_that("the table has a row per parameter and the columns that are documented
   out <- summary(small_run(50), probs = c(0.025, 0.25))
   expect_s3_class(out, "data.frame")
   expect_named(out, c("variable", "mean", "sd", "mcse", "min", "q2.5", "q25", "max", "rhat", "ess"))
-  expect_identical(out$variable, c("x[1]", "x[2]"))
+  expect_identical(out$variable, c("a", "b"))
   fit <- small_run(50)
   expect_input_error(summary(fit, probs = 1.5), "probs", "1.5")
   expect_input_error(summary(fit, probs = NA), "probs")
-  expect_identical(dimnames(vcov(fit)), list(c("x[1]", "x[2]"), c("x[1]", "x[2]")))
+  expect_identical(dimnames(vcov(fit)), list(c("a", "b"), c("a", "b")))
 })
 
 test_that("print() says what the run was, and returns it", {
@@ -157,7 +157,7 @@ test_that("print() says what the run was, and returns it", {
   out <- paste(utils::capture.output(print(fit)), collapse = "\n")
   for (part in c(
     "5 chains, 30 kept states each, 2 parameters", "40 steps of warm-up, then 60 steps, every 2nd kept; accepted 0.",
-    "x[1]", "rhat: split chains; ess and mcse: batches", "target: <density> normal in 2 dims",
+    "        a ", "rhat: split chains; ess and mcse: batches", "target: <density> normal in 2 dims",
     "seed: 11; double precision"
   )) {
     expect_match(out, part, fixed = TRUE)
