@@ -106,7 +106,9 @@ stored_states <- function(fit) {
 #' @seealso [mh_sample()], [mh_bind()]
 #' @export
 #' @examples
-#' fit <- mh_sample(density_normal(c(a = 0, b = 1), 1), c(a = 0, b = 0), n_chains = 8, n_steps = 200, seed = 1)
+#' fit <- mh_sample(
+#'   density_normal(c(a = 0, b = 1), 1), c(a = 0, b = 0), n_chains = 8, n_steps = 200, seed = 1
+#' )
 #' fit[1:2, "a"]
 #' parts <- lapply(mh_split(fit, 2), mh_resume, n_steps = 100)
 #' mh_bind(parts)

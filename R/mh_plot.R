@@ -15,7 +15,9 @@
 #' @seealso [mh_sample()]
 #' @export
 #' @examples
-#' fit <- mh_sample(density_normal(c(a = 0, b = 5), 1), c(a = 0, b = 5), n_chains = 4, n_steps = 200, seed = 1)
+#' fit <- mh_sample(
+#'   density_normal(c(a = 0, b = 5), 1), c(a = 0, b = 5), n_chains = 4, n_steps = 200, seed = 1
+#' )
 #' plot(fit)
 #' plot(fit, "density", parameters = "b")
 plot.mh_draws <- function(x, type = c("trace", "density", "rank"), parameters = NULL, n_chains = 8, ...) {

@@ -26,10 +26,14 @@
 #' @seealso [mh_sample()], [mh_split()]
 #' @export
 #' @examples
-#' fit <- mh_sample(density_normal(0, 1), matrix(0, 4, 2), n_steps = 100, batch = 10, adapt = FALSE, seed = 1)
+#' fit <- mh_sample(
+#'   density_normal(0, 1), matrix(0, 4, 2), n_steps = 100, batch = 10, adapt = FALSE, seed = 1
+#' )
 #' more <- mh_resume(fit, 50)
 #' dim(more)
-#' all <- mh_sample(density_normal(0, 1), matrix(0, 4, 2), n_steps = 150, batch = 10, adapt = FALSE, seed = 1)
+#' all <- mh_sample(
+#'   density_normal(0, 1), matrix(0, 4, 2), n_steps = 150, batch = 10, adapt = FALSE, seed = 1
+#' )
 #' identical(more$draws, all$draws)
 mh_resume <- function(fit, n_steps, keep = NULL, target = NULL, backend = getOption("fusedmc.backend", "auto"),
                       devices = NULL, workers = NULL, progress = NULL) {

@@ -98,7 +98,9 @@
 #' fit$step_size
 #'
 #' # nothing stored but sums and a sample
-#' big <- mh_sample(density_normal(c(0, 5), 1), n_chains = 1000, n_steps = 200, keep = "summary", seed = 1)
+#' big <- mh_sample(
+#'   density_normal(c(0, 5), 1), n_chains = 1000, n_steps = 200, keep = "summary", seed = 1
+#' )
 #' summary(big)
 mh_sample <- function(target, init = NULL, n_chains = 1024, n_steps = 1000, n_warmup = NULL, thin = 1,
                       step_size = NULL, adapt = TRUE, adapt_shape = c("diagonal", "full", "none"),

@@ -42,7 +42,9 @@
 #' @seealso [mh_sample()]
 #' @export
 #' @examples
-#' fit <- mh_sample(density_normal(c(a = 0, b = 5), 1), c(a = 0, b = 5), n_chains = 64, n_steps = 500, seed = 1)
+#' fit <- mh_sample(
+#'   density_normal(c(a = 0, b = 5), 1), c(a = 0, b = 5), n_chains = 64, n_steps = 500, seed = 1
+#' )
 #' summary(fit)
 #' summary(fit, probs = c(0.25, 0.75))
 #' vcov(fit)

@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 top=$PWD
 
 # Checks whose note is expected, and why.
-#   installed package size: the CUDA build holds code for eight kinds of GPU.
+#   installed package size: the kernels for the CPU are there three times, in the CUDA build also for eight kinds of GPU.
 allowed_notes='checking installed package size'
 
 # Flags that are no portability trouble: those that this R itself was built with, and the instruction sets of the objects
