@@ -63,7 +63,8 @@ density_mixture <- function(weights, means, sds, covs = NULL, chols = NULL, comp
   })
   with_nodes(new_density(
     "fusedmc_density_mixture", ncol(means),
-    weights = weights, means = means, parameters = colnames(means), factors = lapply(matrices, function(m) m$factor), parts = parts[weights > 0]
+    weights = weights, means = means, parameters = colnames(means),
+    factors = lapply(matrices, function(m) m$factor), parts = parts[weights > 0]
   ))
 }
 
@@ -110,7 +111,8 @@ mixture_of <- function(weights, components) {
   used <- components[weights > 0]
   density <- new_density(
     "fusedmc_density_mixture", n_dim,
-    weights = weights, components = components, parameters = names_of_parts(n_dim, components), in_r = any(vapply(used, is_in_r, NA))
+    weights = weights, components = components, parameters = names_of_parts(n_dim, components),
+    in_r = any(vapply(used, is_in_r, NA))
   )
   # Where n_dim is open the parts of one dim tell what those of any number will be.
   parts <- flatten_components(density, if (is.na(n_dim)) 1L else n_dim)

@@ -32,7 +32,8 @@ density_product <- function(...) {
   n_dim <- check_parts(densities, args)
   new_density(
     "fusedmc_density_product", n_dim,
-    densities = densities, parameters = names_of_parts(n_dim, densities), in_r = any(vapply(densities, is_in_r, NA)), depth = check_depth(densities, "...")
+    densities = densities, parameters = names_of_parts(n_dim, densities),
+    in_r = any(vapply(densities, is_in_r, NA)), depth = check_depth(densities, "...")
   )
 }
 

@@ -27,7 +27,8 @@ density_tempered <- function(density, beta) {
   }
   new_density(
     "fusedmc_density_tempered", n_dim,
-    density = density, beta = as.double(beta), parameters = density$parameters, in_r = is_in_r(density), depth = check_depth(list(density), "density")
+    density = density, beta = as.double(beta), parameters = density$parameters,
+    in_r = is_in_r(density), depth = check_depth(list(density), "density")
   )
 }
 

@@ -10,9 +10,9 @@ test_that("bayesplot draws every type", {
       expect_s3_class(plot(fit, type), "ggplot")
     }
   }
-  shown <- plot(small_run(40, n_chains = 20), parameters = "x[2]", n_chains = 4)
+  shown <- plot(small_run(40, n_chains = 20), parameters = "b", n_chains = 4)
   expect_length(unique(shown$data$chain), 4)
-  expect_identical(as.character(unique(shown$data$parameter)), "x[2]")
+  expect_identical(as.character(unique(shown$data$parameter)), "b")
 })
 
 test_that("base graphics draw every type", {
