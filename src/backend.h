@@ -45,12 +45,11 @@ typedef struct {
 
 /* A user's density, compiled: for the CPU or for the GPU. */
 typedef struct {
-  const char *key; /* of the compiled object: densities of the same code share it */
-  int in_float;    /* the code computes in float */
-  void (*cpu)(const void *values, const void *x, size_t stride, int n, void *out);
+  const char *key;        /* of the compiled object: densities of the same code share it */
+  int in_float;           /* the code computes in float */
   const void *cpu_source; /* what core/source.h takes */
   const void *cubin;
-  size_t cubin_bytes, n_items;
+  size_t n_items;
   const fmc_source_item *items;
 } fmc_source;
 

@@ -33,18 +33,22 @@ static size_t parts_per_look(size_t n_parts, int n_threads, const fmc_context *c
   return (size_t)((double)n_parts / looks) + (size_t)n_threads;
 }
 
-static fmc_status mh_step(const fmc_mh_step_job *job, fmc_context *context) {
-  const fmc_cpu_kernels *kernels = fmc_cpu_kernels_now();
+/* What is done with rows first .. first + n - 1, n at most FMC_STRIP; `density` is NULL where the call has none. */
+typedef void (*strip_function)(const void *job, const fmc_cpu_density *density, size_t first, size_t n, void *scratch);
+
+/* All strips of n rows, each with `bytes` of scratch of its thread. */
+static fmc_status over_strips(strip_function strip, const void *job, const fmc_density *density, int single_precision,
+                              size_t n, size_t bytes, fmc_context *context) {
   fmc_status status = FMC_OK;
-  fmc_cpu_density target = {.owned = NULL};
-  char *scratch = NULL;
-  size_t n_strips = (job->n_chains + FMC_STRIP - 1) / FMC_STRIP;
+  fmc_cpu_density own = {.owned = NULL};
+  size_t n_strips = (n + FMC_STRIP - 1) / FMC_STRIP;
   int n_threads = fmc_cpu_threads(n_strips, context);
   size_t per_look = parts_per_look(n_strips, n_threads, context);
-  size_t bytes = fmc_cpu_padded(fmc_cpu_mh_scratch(job));
+  char *scratch = NULL;
 
+  bytes = fmc_cpu_padded(bytes);
   scratch = malloc(bytes * (size_t)n_threads + FMC_CPU_LINE);
-  if (!scratch || (job->target && !fmc_cpu_density_new(job->target, job->single_precision, &target))) {
+  if (!scratch || (density && !fmc_cpu_density_new(density, single_precision, &own))) {
     status = fmc_cpu_out_of_memory(context, bytes * (size_t)n_threads);
     goto done;
   }
@@ -57,16 +61,34 @@ static fmc_status mh_step(const fmc_mh_step_job *job, fmc_context *context) {
 #ifdef _OPENMP
 #pragma omp parallel for num_threads(n_threads) schedule(guided, 2) if (n_threads > 1)
 #endif
-    for (size_t strip = start; strip < end; strip++) {
-      size_t first = strip * FMC_STRIP;
-      kernels->mh_strip(job, job->target ? &target : NULL, first, smaller(FMC_STRIP, job->n_chains - first),
-                        fmc_cpu_aligned(scratch) + bytes * (size_t)omp_get_thread_num());
-    }
+    for (size_t s = start; s < end; s++)
+      strip(job, density ? &own : NULL, s * FMC_STRIP, smaller(FMC_STRIP, n - s * FMC_STRIP),
+            fmc_cpu_aligned(scratch) + bytes * (size_t)omp_get_thread_num());
   }
 done:
-  free(target.owned);
+  free(own.owned);
   free(scratch);
   return status;
+}
+
+static void mh_strip(const void *job, const fmc_cpu_density *target, size_t first, size_t n, void *scratch) {
+  fmc_cpu_kernels_now()->mh_strip((const fmc_mh_step_job *)job, target, first, n, scratch);
+}
+
+static fmc_status mh_step(const fmc_mh_step_job *job, fmc_context *context) {
+  fmc_cpu_kernels_now(); /* chosen before there are threads */
+  return over_strips(mh_strip, job, job->target, job->single_precision, job->n_chains, fmc_cpu_mh_scratch(job),
+                     context);
+}
+
+static void log_density_strip(const void *job, const fmc_cpu_density *density, size_t first, size_t n, void *scratch) {
+  fmc_cpu_kernels_now()->log_density((const fmc_log_density_job *)job, density, first, n, scratch);
+}
+
+static fmc_status log_density(const fmc_log_density_job *job, fmc_context *context) {
+  fmc_cpu_kernels_now();
+  return over_strips(log_density_strip, job, job->density, job->single_precision, job->n,
+                     fmc_cpu_log_density_scratch(job), context);
 }
 
 /* Log weights of samples first .. first + n - 1. */
@@ -168,42 +190,6 @@ void fmc_cpu_normalise(const double *log_weights, size_t n, const fmc_weighted_s
     size_t first = tile * FMC_TILE;
     kernels->normalise(log_weights + first, smaller(FMC_TILE, n - first), sums->max, sums->sum, weights + first);
   }
-}
-
-static fmc_status log_density(const fmc_log_density_job *job, fmc_context *context) {
-  const fmc_cpu_kernels *kernels = fmc_cpu_kernels_now();
-  fmc_status status = FMC_OK;
-  fmc_cpu_density density = {.owned = NULL};
-  char *scratch = NULL;
-  size_t n_strips = (job->n + FMC_STRIP - 1) / FMC_STRIP;
-  int n_threads = fmc_cpu_threads(n_strips, context);
-  size_t per_look = parts_per_look(n_strips, n_threads, context);
-  size_t bytes = fmc_cpu_padded(fmc_cpu_log_density_scratch(job));
-
-  scratch = malloc(bytes * (size_t)n_threads + FMC_CPU_LINE);
-  if (!scratch || !fmc_cpu_density_new(job->density, job->single_precision, &density)) {
-    status = fmc_cpu_out_of_memory(context, bytes * (size_t)n_threads);
-    goto done;
-  }
-  for (size_t start = 0; start < n_strips; start += per_look) {
-    if (start > 0 && context->interrupted()) {
-      status = fmc_cpu_interrupted(context);
-      goto done;
-    }
-    size_t end = smaller(n_strips, start + per_look);
-#ifdef _OPENMP
-#pragma omp parallel for num_threads(n_threads) schedule(guided, 2) if (n_threads > 1)
-#endif
-    for (size_t strip = start; strip < end; strip++) {
-      size_t first = strip * FMC_STRIP;
-      kernels->log_density(job, &density, first, smaller(FMC_STRIP, job->n - first),
-                           fmc_cpu_aligned(scratch) + bytes * (size_t)omp_get_thread_num());
-    }
-  }
-done:
-  free(density.owned);
-  free(scratch);
-  return status;
 }
 
 const fmc_backend fmc_backend_cpu = {"cpu", mh_step, is_weights, log_density, fmc_cpu_mh_run};

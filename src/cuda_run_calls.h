@@ -164,7 +164,7 @@ static fmc_status T(run_launches)(T(run_call) * call, size_t draws_per_launch, c
   fmc_mh_run_job *job = call->job;
   size_t draw_bytes = job->n_chains * job->n_dim * sizeof(REAL), n_stored = 0, waiting = 0;
   size_t most =
-      job->draws ? draws_per_launch * job->store : ((size_t)1 << 30) / job->thin; /* kept states of a launch */
+      job->draws ? draws_per_launch * job->store : ((size_t)1 << 31) / job->thin; /* kept states of a launch */
   double ns_per_kept = context->cpu_ns / (double)job->n_steps / GPU_SPEED * (double)job->thin + 1;
   double kept_states = NS_PER_LAUNCH / 4 / ns_per_kept, looked = seconds();
   int slot = 0;

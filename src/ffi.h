@@ -39,7 +39,7 @@ SEXP ffi_failure(fmc_status status, const fmc_context *context);
 void ffi_density(SEXP nodes, size_t n_dim, int single_precision, fmc_density *density);
 
 /* A compiled density from what link_sources() in R made of it. */
-int ffi_source(SEXP source, int single_precision, fmc_source *out);
+void ffi_source(SEXP source, int single_precision, fmc_source *out);
 
 /* The rows of a lower Cholesky factor, one after the other. Memory is R's, until the call ends. */
 const double *ffi_factor_rows(const double *factor, size_t n_dim);

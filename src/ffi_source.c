@@ -50,7 +50,7 @@ static fmc_source_value value_for_code(const fmc_source_item *item, int single_p
 
 /* list(key, in_float, cpu, cubin, items): cpu a native symbol's address or NULL, cubin raw or NULL, items a named list
  * of doubles and integers. Memory is R's, until the call ends. */
-int ffi_source(SEXP source, int single_precision, fmc_source *out) {
+void ffi_source(SEXP source, int single_precision, fmc_source *out) {
   SEXP cpu = VECTOR_ELT(source, 2), cubin = VECTOR_ELT(source, 3), items = VECTOR_ELT(source, 4);
   SEXP names = Rf_getAttrib(items, R_NamesSymbol);
   size_t n = (size_t)XLENGTH(items);
@@ -62,10 +62,8 @@ int ffi_source(SEXP source, int single_precision, fmc_source *out) {
   out->items = item;
   for (size_t i = 0; i < n; i++)
     ffi_item(VECTOR_ELT(items, (R_xlen_t)i), CHAR(STRING_ELT(names, (R_xlen_t)i)), item + i);
-  if (!Rf_isNull(cubin)) {
+  if (!Rf_isNull(cubin))
     out->cubin = RAW_RO(cubin);
-    out->cubin_bytes = (size_t)XLENGTH(cubin);
-  }
   if (!Rf_isNull(cpu)) {
     fmc_source_cpu *compiled = (fmc_source_cpu *)R_alloc(1, sizeof *compiled);
     fmc_source_value *values = (fmc_source_value *)R_alloc(n, sizeof *values);
@@ -73,10 +71,8 @@ int ffi_source(SEXP source, int single_precision, fmc_source *out) {
       values[i] = value_for_code(item + i, single_precision, out->in_float);
     compiled->function = (fmc_source_function)R_ExternalPtrAddrFn(cpu);
     compiled->values = values;
-    out->cpu = compiled->function;
     out->cpu_source = compiled;
   }
-  return 1;
 }
 
 /* The CPU build in use. */

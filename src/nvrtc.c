@@ -10,7 +10,7 @@ typedef struct fmc_program *program; /* nvrtcProgram */
 
 /* The library and what is used of it. It stays open once it is: its compiler cannot be unloaded safely. */
 static struct {
-  void *library;
+  void *handle;
   char path[1024]; /* `where` of the library that is open */
   int (*version)(int *, int *);
   const char *(*error)(int);
@@ -93,11 +93,11 @@ static void *search(void) {
 
 /* Opens the library, if it is not open. Zero with a reason where there is none. */
 static int ready(const char *where, char *why, size_t size) {
-  if (nvrtc.library && !strcmp(nvrtc.path, where))
+  if (nvrtc.handle && !strcmp(nvrtc.path, where))
     return 1;
   void *library = *where ? open_library(where) : search();
   if (library) {
-    nvrtc.library = library;
+    nvrtc.handle = library;
     snprintf(nvrtc.path, sizeof nvrtc.path, "%s", where);
     return 1;
   }
@@ -109,8 +109,8 @@ static int ready(const char *where, char *why, size_t size) {
         why, size,
         "libnvrtc.so, the run-time compiler of the CUDA toolkit, is neither in CUDA_HOME, CUDA_PATH or /usr/local/cuda "
         "nor where the loader looks; options(fusedmc.nvrtc = \"<path>\") says where");
-  if (nvrtc.library)
-    find_all(nvrtc.library); /* a library that will not do may have left something behind */
+  if (nvrtc.handle)
+    find_all(nvrtc.handle); /* a library that will not do may have left something behind */
   return 0;
 }
 
