@@ -252,12 +252,13 @@ mh_bind <- function(...) {
 check_same_run <- function(parts) {
   first <- parts[[1]]
   offset <- first$chain_offset
+  counts <- c("step", "n_kept", "n_since")
   for (i in seq_along(parts)) {
     part <- parts[[i]]
     same <- c(
       seed = identical(part$seed, first$seed), target = same_target(part$target, first$target),
       `step size` = identical(part$step_size, first$step_size), settings = identical(part$settings, first$settings),
-      `number of steps` = identical(part$state[c("step", "n_kept")], first$state[c("step", "n_kept")]),
+      `number of steps` = identical(part$state[counts], first$state[counts]),
       parameters = identical(part$parameters, first$parameters)
     )
     if (!all(same)) {

@@ -5,7 +5,8 @@
 #'
 #' @param fit A result of [mh_sample()], [mh_resume()] or [mh_bind()], or a part that [mh_split()] made; also one that
 #'   was saved and read again.
-#' @param n_steps Steps to add: a whole number, a multiple of the run's `thin`.
+#' @param n_steps Steps to add: a whole number, a multiple of the run's `thin`; any whole number where Ctrl-C ended the
+#'   run between two kept states.
 #' @param keep `NULL` for what the run keeps, or `"summary"` to turn a run with draws into one that keeps a sample of
 #'   them.
 #' @param target `NULL`, or the target, to be sure that it is still the same.
@@ -39,7 +40,7 @@ mh_resume <- function(fit, n_steps, keep = NULL, target = NULL, backend = getOpt
                       devices = NULL, workers = NULL, progress = NULL) {
   check_whole_fit(fit, "fit")
   settings <- fit$settings
-  n_steps <- check_n_steps(n_steps, settings$thin)
+  n_steps <- check_n_steps(n_steps, settings$thin, fit$state$n_since)
   check_last_step(fit$state$step, n_steps)
   check_kept(keep, settings$keep)
   workers <- check_workers(workers)
@@ -51,7 +52,8 @@ mh_resume <- function(fit, n_steps, keep = NULL, target = NULL, backend = getOpt
   if (!is.null(keep) && keep != settings$keep) {
     fit <- draws_to_sample(fit)
   }
-  check_fits(n_steps / settings$thin, shape[1], shape[2], fit$settings$keep, n_before = fit$state$n_kept)
+  n_new <- kept_after(fit$state, n_steps, settings$thin)$n_kept - fit$state$n_kept
+  check_fits(n_new, shape[1], shape[2], fit$settings$keep, n_before = fit$state$n_kept)
   devices <- check_devices(devices, backend, fit$target, fit$state$x, n_steps, settings$precision)
   check_log_densities(fit, devices)
 

@@ -163,14 +163,14 @@ advance <- function(fit, state, step_size, n_steps, thin, store, devices, report
 
 # Steps of no chains.
 skip_steps <- function(state, n_steps, thin, store) {
-  n_before <- if (is.null(state$sums)) 0 else state$n_kept
-  n_after <- n_before + n_steps / thin
+  n_before <- kept_after(state, 0, thin)$n_kept
+  after <- kept_after(state, n_steps, thin)
   state$step <- state$step + n_steps
   state$n_steps <- state$n_steps + n_steps
   if (!is.null(state$sums)) {
-    state$n_kept <- n_after
+    state[c("n_kept", "n_since")] <- after
   }
-  draws <- if (store > 0) array(0, c(n_after %/% store - n_before %/% store, dim(state$x)))
+  draws <- if (store > 0) array(0, c(after$n_kept %/% store - n_before %/% store, dim(state$x)))
   list(state = state, draws = draws, n_done = n_steps, interrupted = FALSE)
 }
 
@@ -191,7 +191,7 @@ take_samples <- function(fit, n_steps, devices, workers, report) {
 # n_steps more of sampling, in this process.
 continue_run <- function(fit, n_steps, devices, report = NULL) {
   settings <- fit$settings
-  fit <- restride(fit, fit$state$n_kept + n_steps / settings$thin)
+  fit <- restride(fit, kept_after(fit$state, n_steps, settings$thin)$n_kept)
   done <- if (fit$run$fresh) settings$n_warmup else 0
   # run_steps() gives back what is done; where Ctrl-C comes just before or after it, nothing is
   result <- tryCatch(
@@ -242,9 +242,10 @@ check_positive_whole <- function(x, arg, upper = 2^31 - 1, shown_upper = "2^31 -
   as.double(x)
 }
 
-check_n_steps <- function(n_steps, thin) {
+# A run that Ctrl-C ended may stand between two kept states, n_since steps after the first; it is continued by any number.
+check_n_steps <- function(n_steps, thin, n_since = 0) {
   n_steps <- check_whole(n_steps, 2^32 - 1, "n_steps", "2^32 - 1")
-  if (n_steps %% thin != 0) {
+  if (n_steps %% thin != 0 && n_since == 0) {
     abort_input("n_steps", sprintf("a multiple of `thin`, %s", format(thin, scientific = FALSE)), n_steps)
   }
   n_steps

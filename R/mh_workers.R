@@ -15,7 +15,7 @@ check_workers <- function(workers) {
 continue_in_parts <- function(fit, n_steps, devices, workers) {
   n_parts <- max(1, min(workers, nrow(fit$state$x)))
   run <- fit$run
-  fit <- restride(fit, fit$state$n_kept + n_steps / fit$settings$thin)
+  fit <- restride(fit, kept_after(fit$state, n_steps, fit$settings$thin)$n_kept)
   parts <- future.apply::future_lapply(
     mh_split(fit, n_parts), continue_run,
     n_steps = n_steps, devices = devices, future.globals = FALSE, future.packages = "fusedmc", future.seed = NULL

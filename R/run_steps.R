@@ -3,7 +3,7 @@
 #   step               index of the next step
 #   n_accepted, n_steps  accepted steps of each chain, and the steps they are counted over
 #   not_finite         c(n, step, row): proposals of a log density of NaN or +Inf; step and row of the first, or NA
-#   sums, shift, range, batch, n_kept  running sums of kept states, see begin_sums(); sums is NULL before
+#   sums, shift, range, batch, n_kept, n_since  running sums of kept states, see begin_sums(); sums is NULL before
 # It is the same to the bit however the steps are cut into calls.
 
 # The state at step 0, from checked starts. A log density that is not finite there is an error that names the rows.
@@ -29,7 +29,8 @@ new_run_state <- function(target, x, precision, devices) {
 
 # Zeroes the sums. They are of d = x - shift, an entry per chain and dim: batch, of the batch that is not yet full;
 # total, of full batches; squares, of d^2; batch_squares, of the squared sums of full batches. `batch` is the number of
-# kept states of a batch, `range` the smallest and largest kept state of each dim.
+# kept states of a batch, `range` the smallest and largest kept state of each dim; n_since counts the steps since the
+# last kept state.
 begin_sums <- function(state, batch) {
   n_chains <- nrow(state$x)
   n_dim <- ncol(state$x)
@@ -39,6 +40,7 @@ begin_sums <- function(state, batch) {
   state$range <- matrix(c(Inf, -Inf), n_dim, 2, byrow = TRUE, dimnames = list(NULL, c("min", "max")))
   state$batch <- batch
   state$n_kept <- 0
+  state$n_since <- 0
   count_anew(state)
 }
 
@@ -49,15 +51,15 @@ count_anew <- function(state) {
   state
 }
 
-# Takes n_steps steps, a multiple of `thin`. After every thin-th the state is kept: the sums take it in, and kept states
-# number store, 2 store, ... are stored in draws (n_stored x n_chains x n_dim; none where store is 0). `devices` is a
+# Takes n_steps steps. After every thin-th the state is kept: the sums take it in, and kept states number store, 2
+# store, ... are stored in draws (n_stored x n_chains x n_dim; none where store is 0). `devices` is a
 # list of "cpu" and GPU numbers, over which the chains are split; `progress` is told the number of steps that are done.
 # Returns list(state, draws, n_done, interrupted): Ctrl-C ends a run early with all that it has done.
 run_steps <- function(target, state, step_size, n_steps, thin = 1, store = 0, seed, chain_offset = 0,
                       precision = "double", devices = list("cpu"), progress = NULL) {
   take <- if (is_in_r(target)) run_in_r else run_in_c
-  n_before <- if (is.null(state$sums)) 0 else state$n_kept
-  plan <- c(seed, state$step, chain_offset, n_steps, thin, store, n_before)
+  before <- kept_after(state, 0, thin)
+  plan <- c(seed, state$step, chain_offset, n_steps, thin, store, before$n_kept, before$n_since)
   result <- take(target, state, step_size, plan, precision, devices, progress)
   n_done <- result$n_done
   bad <- result$not_finite
@@ -73,14 +75,23 @@ run_steps <- function(target, state, step_size, n_steps, thin = 1, store = 0, se
     state$sums <- result$sums
     dimnames(state$sums) <- dimnames
     state$range[] <- matrix(result$range, ncol = 2, byrow = TRUE)
-    state$n_kept <- n_before + n_done / thin
+    state[c("n_kept", "n_since")] <- kept_after(state, n_done, thin)
   }
   draws <- result$draws
   if (result$interrupted && !is.null(draws)) {
-    n_stored <- (n_before + n_done / thin) %/% store - n_before %/% store
+    n_stored <- (before$n_kept + (before$n_since + n_done) %/% thin) %/% store - before$n_kept %/% store
     draws <- draws[seq_len(n_stored), , , drop = FALSE]
   }
   list(state = state, draws = draws, n_done = n_done, interrupted = result$interrupted)
+}
+
+# States kept and steps since the last of them, n_steps later; without sums a call counts for itself.
+kept_after <- function(state, n_steps, thin) {
+  if (is.null(state$sums)) {
+    return(list(n_kept = n_steps %/% thin, n_since = n_steps %% thin))
+  }
+  n_since <- state$n_since + n_steps
+  list(n_kept = state$n_kept + n_since %/% thin, n_since = n_since %% thin)
 }
 
 run_in_c <- function(target, state, step_size, plan, precision, devices, progress) {
@@ -115,7 +126,7 @@ split_chains <- function(n_chains, n_parts) {
 # between steps, so what stands there is whole when Ctrl-C comes.
 run_in_r <- function(target, state, step_size, plan, precision, devices, progress) {
   plan <- as.list(plan)
-  names(plan) <- c("seed", "first_step", "chain_offset", "n_steps", "thin", "store", "n_before")
+  names(plan) <- c("seed", "first_step", "chain_offset", "n_steps", "thin", "store", "n_before", "n_since")
   draws <- room_for_draws(plan, dim(state$x))
   now <- list(
     x = state$x, log_density = state$log_density, n_accepted = numeric(nrow(state$x)),
@@ -124,11 +135,12 @@ run_in_r <- function(target, state, step_size, plan, precision, devices, progres
   )
   advance <- function() {
     after <- step_in_r(now, target, step_size, plan, precision)
-    n_kept <- plan$n_before + after$n_done / plan$thin
-    if (n_kept == floor(n_kept) && !is.null(state$sums)) {
+    n_kept <- plan$n_before + (plan$n_since + after$n_done) %/% plan$thin
+    kept <- (plan$n_since + after$n_done) %% plan$thin == 0
+    if (kept && !is.null(state$sums)) {
       after[c("sums", "range")] <- add_to_sums(after, state, n_kept)
     }
-    if (n_kept == floor(n_kept) && plan$store > 0 && n_kept %% plan$store == 0) {
+    if (kept && plan$store > 0 && n_kept %% plan$store == 0) {
       after$n_stored <- now$n_stored + 1
       draws[after$n_stored, , ] <<- after$x
     }
@@ -148,7 +160,6 @@ run_in_r <- function(target, state, step_size, plan, precision, devices, progres
     },
     interrupt = function(condition) TRUE
   )
-  while (now$n_done %% plan$thin != 0) advance()
   c(
     now[c("x", "log_density", "n_accepted", "not_finite", "sums", "range", "n_done")],
     list(draws = draws, interrupted = interrupted)
@@ -157,7 +168,7 @@ run_in_r <- function(target, state, step_size, plan, precision, devices, progres
 
 room_for_draws <- function(plan, dim) {
   if (plan$store > 0) {
-    n_kept <- plan$n_before + plan$n_steps / plan$thin
+    n_kept <- plan$n_before + (plan$n_since + plan$n_steps) %/% plan$thin
     array(NA_real_, c(n_kept %/% plan$store - plan$n_before %/% plan$store, dim))
   }
 }

@@ -111,8 +111,8 @@ typedef struct {
   int cholesky;
   uint64_t seed, chain_offset;
   uint32_t first_step;
-  size_t n_steps, thin; /* every thin-th state is kept; n_steps is a multiple */
-  size_t n_before;      /* states kept before this call */
+  size_t n_steps, thin;   /* every thin-th state is kept */
+  size_t n_before, since; /* states kept before this call, and steps since the last of them, fewer than thin */
   int single_precision;
   const fmc_density *target;
 

@@ -14,12 +14,10 @@ static int omp_get_thread_num(void) { return 0; }
 
 #define NS_PER_SLAB 5e7 /* for all threads together */
 
-/* Steps of a slab: a multiple of thin. */
 static size_t steps_per_slab(const fmc_mh_run_job *job, int n_threads, const fmc_context *context) {
   double slabs = context->cpu_ns / (NS_PER_SLAB * n_threads);
-  double steps = slabs > 1 ? (double)job->n_steps / slabs : (double)job->n_steps;
-  size_t kept = (size_t)(steps / (double)job->thin);
-  return (kept ? kept : 1) * job->thin;
+  size_t steps = slabs > 1 ? (size_t)((double)job->n_steps / slabs) : job->n_steps;
+  return steps ? steps : 1;
 }
 
 fmc_status fmc_cpu_mh_run(fmc_mh_run_job *job, fmc_context *context) {

@@ -104,7 +104,7 @@ static inline void T(advance)(const fmc_mh_step_job *step, const void *target, T
 /* Steps from .. to - 1 of the job for chains first .. first + n - 1. */
 static void T(run_strip)(const fmc_mh_run_job *job, const void *target, size_t first, size_t n, size_t from, size_t to,
                          fmc_not_finite *bad, double *range, void *scratch) {
-  size_t column = job->n_dim * FMC_STRIP, n_kept = job->n_before + from / job->thin;
+  size_t column = job->n_dim * FMC_STRIP, n_kept = job->n_before + (job->since + from) / job->thin;
   T(run_state) s;
   fmc_mh_step_job step = {.n_chains = job->n_chains,
                           .n_dim = job->n_dim,
@@ -129,7 +129,7 @@ static void T(run_strip)(const fmc_mh_run_job *job, const void *target, size_t f
   for (size_t t = from; t < to; t++) {
     step.step = job->first_step + (uint32_t)t;
     T(advance)(&step, target, &s, bad);
-    if ((t + 1) % job->thin == 0)
+    if ((job->since + t + 1) % job->thin == 0)
       T(keep_state)(job, &s, ++n_kept, range);
   }
 

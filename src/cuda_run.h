@@ -2,7 +2,7 @@
  * of the threads that share it. Template over REAL; read by backend_cuda.cu alone. */
 
 typedef struct {
-  size_t n_chains, n_dim, n_steps, thin, store, batch, n_before;
+  size_t n_chains, n_dim, n_steps, thin, since, store, batch, n_before;
   int group; /* a power of two, up to 32 */
   T(mixture) target;
   const REAL *step_size;
@@ -208,7 +208,7 @@ static __global__ void __launch_bounds__(RUN_THREADS(LANES *DEPTH *FMC_BLOCK))
     }
   }
 
-  unsigned until_kept = (unsigned)a.thin;
+  unsigned until_kept = (unsigned)(a.thin - a.since);
   size_t until_batch = SUMS ? a.batch - a.n_before % a.batch : 0;
   size_t until_store = a.draws ? a.store - a.n_before % a.store : 0, draw = 0;
   for (unsigned t = 0; t < (unsigned)a.n_steps; t++) {

@@ -144,6 +144,11 @@ static void T(set_parts)(T(run_call) * call, const T(run_room) * at) {
   call->parts.log_density_other = (REAL *)(device + at->log_density_other);
 }
 
+/* States kept, over all calls, once n_done steps of this one are done. */
+static size_t T(n_kept_at)(const fmc_mh_run_job *job, size_t n_done) {
+  return job->n_before + (job->since + n_done) / job->thin;
+}
+
 static fmc_status T(launch_steps)(T(run_call) * call, size_t from, size_t n_steps, fmc_slot *slot,
                                   const T(run_room) * at, fmc_context *context) {
   const fmc_mh_run_job *job = call->job;
@@ -151,7 +156,8 @@ static fmc_status T(launch_steps)(T(run_call) * call, size_t from, size_t n_step
   cudaStream_t stream = kept.slot[0].stream;
   a->n_steps = n_steps;
   a->first_step = job->first_step + (uint32_t)from;
-  a->n_before = job->n_before + from / job->thin;
+  a->n_before = T(n_kept_at)(job, from);
+  a->since = (job->since + from) % job->thin;
   a->draws = job->draws ? (REAL *)(slot->device + at->draws) : NULL;
   return call->fused ? T(launch_run)(a, call->standard, stream, context)
                      : T(launch_run_in_parts)(a, &call->parts, stream, context);
@@ -163,19 +169,19 @@ static fmc_status T(run_launches)(T(run_call) * call, size_t draws_per_launch, c
   fmc_status status = FMC_OK, ended = FMC_OK;
   fmc_mh_run_job *job = call->job;
   size_t draw_bytes = job->n_chains * job->n_dim * sizeof(REAL), n_stored = 0, waiting = 0;
-  size_t most =
-      job->draws ? draws_per_launch * job->store : ((size_t)1 << 31) / job->thin; /* kept states of a launch */
-  double ns_per_kept = context->cpu_ns / (double)job->n_steps / GPU_SPEED * (double)job->thin + 1;
-  double kept_states = NS_PER_LAUNCH / 4 / ns_per_kept, looked = seconds();
+  /* Steps of a launch: draws have room for so many, and a launch counts them in 31 bits. */
+  size_t kept_most = job->draws ? draws_per_launch * job->store : (size_t)1 << 31, limit = (size_t)1 << 31;
+  size_t most = kept_most < limit / job->thin ? kept_most * job->thin : limit;
+  double ns_per_step = context->cpu_ns / (double)job->n_steps / GPU_SPEED + 1e-3;
+  double steps = NS_PER_LAUNCH / 4 / ns_per_step, looked = seconds();
   int slot = 0;
   for (job->n_done = 0; job->n_done < job->n_steps || waiting > 0;) {
-    size_t left = (job->n_steps - job->n_done) / job->thin, n_kept = 0, n_now = 0, stored = 0;
+    size_t left = job->n_steps - job->n_done, n_now = 0, stored = 0;
     double start = seconds();
     if (left > 0 && ended == FMC_OK) {
-      n_kept = smaller(smaller(kept_states < 1 ? 1 : (size_t)kept_states, most), left);
-      n_now = n_kept * job->thin;
-      size_t before = job->n_before + job->n_done / job->thin;
-      stored = job->draws ? (before + n_kept) / job->store - before / job->store : 0;
+      n_now = smaller(smaller(steps < 1 ? 1 : steps < (double)limit ? (size_t)steps : limit, most), left);
+      size_t before = T(n_kept_at)(job, job->n_done), after = T(n_kept_at)(job, job->n_done + n_now);
+      stored = job->draws ? after / job->store - before / job->store : 0;
       TRY_STATUS(T(launch_steps)(call, job->n_done, n_now, &kept.slot[slot], at, context));
     }
     if (waiting > 0) { /* those of the launch before, in the other slot */
@@ -193,11 +199,11 @@ static fmc_status T(run_launches)(T(run_call) * call, size_t draws_per_launch, c
       slot = 1 - slot;
     }
     double ns = (seconds() - start) * 1e9;
-    if (n_kept > 0)
-      kept_states *= ns < NS_PER_LAUNCH / 4 ? 4 : NS_PER_LAUNCH / ns;
+    if (n_now > 0)
+      steps *= ns < NS_PER_LAUNCH / 4 ? 4 : NS_PER_LAUNCH / ns;
     if (ended != FMC_OK && waiting == 0)
       break;
-    if (seconds() - looked > 0.05 && n_kept > 0) {
+    if (seconds() - looked > 0.05 && n_now > 0) {
       looked = seconds();
       if (context->progress)
         context->progress(job->n_done);

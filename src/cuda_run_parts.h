@@ -86,7 +86,7 @@ static fmc_status T(launch_run_in_parts)(T(run_args) * a, T(run_parts) * parts, 
     REAL *next = parts->log_density_other;
     parts->log_density_other = a->log_density;
     a->log_density = next;
-    if ((t + 1) % a->thin != 0)
+    if ((a->since + t + 1) % a->thin != 0)
       continue;
     n_kept++;
     if (a->shift) {

@@ -18,11 +18,16 @@ typedef struct {
 } run_part;
 
 static SEXP progress_function = NULL;
+static int (*asked)(void); /* R's interrupt, as other calls look for it */
+static int failed;         /* the progress function ended early: Ctrl-C fell into it */
+
+static int interrupted(void) { return failed || asked(); }
 
 static void tell_progress(size_t n_done) {
-  int failed;
   SEXP call = PROTECT(Rf_lang2(progress_function, PROTECT(Rf_ScalarReal((double)n_done))));
-  R_tryEvalSilent(call, R_GlobalEnv, &failed);
+  int ended_early;
+  R_tryEvalSilent(call, R_GlobalEnv, &ended_early);
+  failed |= ended_early;
   UNPROTECT(2);
 }
 
@@ -102,7 +107,7 @@ static fmc_status run_in_parts(fmc_mh_run_job *job, run_part *part, int n_parts,
                                fmc_context *context) {
   fmc_status status = FMC_OK;
   double *ranges = (double *)R_alloc((size_t)n_parts * 2 * job->n_dim, sizeof(double));
-  size_t n_kept_before = job->n_before, steps = job->thin;
+  size_t steps = 1;
   fmc_mh_run_job slab = *job;
   for (job->n_done = 0; job->n_done < job->n_steps && status == FMC_OK;) {
     double start = now();
@@ -110,9 +115,10 @@ static fmc_status run_in_parts(fmc_mh_run_job *job, run_part *part, int n_parts,
       return FMC_ERROR_INTERRUPTED;
     slab.n_steps = steps < job->n_steps - job->n_done ? steps : job->n_steps - job->n_done;
     slab.first_step = job->first_step + (uint32_t)job->n_done;
-    slab.n_before = n_kept_before + job->n_done / job->thin;
+    slab.n_before = job->n_before + (job->since + job->n_done) / job->thin;
+    slab.since = (job->since + job->n_done) % job->thin;
     if (job->draws)
-      slab.draws = job->draws + slab.n_before / job->store - n_kept_before / job->store;
+      slab.draws = job->draws + slab.n_before / job->store - job->n_before / job->store;
     status = run_slab(&slab, part, n_parts, sizes, ranges, context);
     size_t first = 0;
     for (int p = 0; p < n_parts && status == FMC_OK; p++) {
@@ -131,16 +137,17 @@ static fmc_status run_in_parts(fmc_mh_run_job *job, run_part *part, int n_parts,
 static SEXP copy_of(SEXP x) { return Rf_isNull(x) ? R_NilValue : Rf_duplicate(x); }
 
 /* x, log_density: the state; targets: nodes for each part; plan: c(seed, first step, chain offset, n_steps, thin,
- * store, n_before); sums: NULL or list(sums, shift, range, batch); progress: a function or NULL; parts: list(runs,
- * sizes), a run and a number of chains for each part. All checked in R; there is at least one chain and one step. */
+ * store, n_before, since); sums: NULL or list(sums, shift, range, batch); progress: a function or NULL; parts:
+ * list(runs, sizes), a run and a number of chains for each part. All checked in R; there is at least one chain and one
+ * step. */
 SEXP ffi_mh_run(SEXP x, SEXP log_density, SEXP targets, SEXP step_size, SEXP plan, SEXP sums, SEXP single,
                 SEXP progress, SEXP parts) {
   SEXP runs = VECTOR_ELT(parts, 0);
   const double *sizes = REAL_RO(VECTOR_ELT(parts, 1)), *number = REAL_RO(plan);
   int n_parts = (int)XLENGTH(runs), n_chains = Rf_nrows(x), n_dim = Rf_ncols(x), has_sums = !Rf_isNull(sums);
   int cholesky = Rf_isMatrix(step_size);
-  size_t thin = (size_t)number[4], store = (size_t)number[5], n_before = (size_t)number[6];
-  size_t n_kept = n_before + (size_t)number[3] / thin;
+  size_t thin = (size_t)number[4], store = (size_t)number[5], n_before = (size_t)number[6], since = (size_t)number[7];
+  size_t n_kept = n_before + (since + (size_t)number[3]) / thin;
   size_t n_draws = store ? n_kept / store - n_before / store : 0;
   fmc_context context;
   run_part part[MAX_PARTS];
@@ -158,6 +165,9 @@ SEXP ffi_mh_run(SEXP x, SEXP log_density, SEXP targets, SEXP step_size, SEXP pla
   if (!Rf_isNull(progress)) {
     progress_function = progress;
     context.progress = tell_progress;
+    asked = context.interrupted;
+    context.interrupted = interrupted;
+    failed = 0;
   }
 
   SEXP dims = PROTECT(Rf_allocVector(INTSXP, 3));
@@ -182,6 +192,7 @@ SEXP ffi_mh_run(SEXP x, SEXP log_density, SEXP targets, SEXP step_size, SEXP pla
       .n_steps = (size_t)number[3],
       .thin = thin,
       .n_before = n_before,
+      .since = since,
       .single_precision = Rf_asLogical(single),
       .target = &part[0].target,
       .x = REAL(x_new),

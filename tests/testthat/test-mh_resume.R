@@ -114,14 +114,15 @@ test_that("Ctrl-C gives back what is done, and resuming completes it to the bit"
     "    fusedmc_warning_interrupted = function(w) { kind <<- class(w)[1]; invokeRestart('muffleWarning') })",
     "  seconds <- proc.time()[['elapsed']] - started",
     "  n <- fit$state$step",
-    "  more <- if (n < 1e7) mh_resume(fit, 100)",
+    "  add <- 100 - fit$state$n_since",
+    "  more <- if (n < 1e7) mh_resume(fit, add)",
     "  if (case != 3 && n < 1e5) {",
-    "    all <- run(n + 100, 0, target)",
+    "    all <- run(n + add, 0, target)",
     # the sample's stride is that of the run as it was planned
     "    for (part in c('run', 'sample', 'settings')) more[[part]] <- all[[part]] <- NULL",
     "    cat('same', identical(more, all), '')",
     "  }",
-    "  cat(kind, n > 0 && n < 1e8, if (seconds < 2) 'soon' else seconds, dim(fit)[1] * 10 == n, '\\n')",
+    "  cat(kind, n > 0 && n < 1e8, if (seconds < 2) 'soon' else seconds, dim(fit)[1] == n %/% 10, '\\n')",
     "}"
   ))
   lines <- grep("fusedmc_warning", out$output, value = TRUE)
@@ -130,4 +131,23 @@ test_that("Ctrl-C gives back what is done, and resuming completes it to the bit"
   expect_match(lines[2], "same TRUE")
   expect_match(lines[1:2], "soon TRUE")
   expect_false(any(grepl("same FALSE", lines)))
+})
+
+test_that("Ctrl-C does not wait for the next kept state", {
+  skip_on_cran()
+  skip_on_os("windows")
+  out <- run_in_fresh_r(c(
+    "slow <- density_glm(x = matrix(rnorm(4e5), 4e4), y = rbinom(4e4, 1, 0.5), family = 'binomial')",
+    "run <- function(n_steps) mh_sample(slow, matrix(0, 64, 10), n_steps = n_steps, n_warmup = 0, thin = 1e6,",
+    "  keep = 'summary', adapt = FALSE, step_size = 0.01, seed = 1, batch = 100, backend = 'cpu')",
+    "system(sprintf('(sleep 0.5; kill -INT %d) &', Sys.getpid()))",
+    "started <- proc.time()[['elapsed']]",
+    "fit <- suppressWarnings(run(1e6))",
+    "seconds <- proc.time()[['elapsed']] - started",
+    "n <- fit$state$step",
+    "more <- mh_resume(fit, 3)",
+    "cat('end', n > 0 && n < 1e6, fit$state$n_since == n, more$state$n_since == n + 3, fit$state$n_kept,",
+    "  if (seconds < 2.5) 'soon' else seconds, '\\n')"
+  ))
+  expect_match(grep("^end", out$output, value = TRUE), "end TRUE TRUE TRUE 0 soon")
 })
