@@ -213,7 +213,7 @@ check_drawn_from <- function(density, n_dim, arg, several) {
 }
 
 # A list of what run_importance() takes as `run`, one per device.
-check_is_devices <- function(devices, backend, target, proposal, n_dim, n, settings) {
+check_is_devices <- function(devices, backend, target, proposal, n_dim, n, settings, device = 0L) {
   weighing <- weighing_density(proposal)
   nodes <- c(if (!is_in_r(target)) density_nodes(target, n_dim), density_nodes(weighing, n_dim))
   check_density_range(density_nodes(weighing, n_dim), settings$precision, "proposal")
@@ -224,7 +224,7 @@ check_is_devices <- function(devices, backend, target, proposal, n_dim, n, setti
   cpu_ns <- n * (5 * n_dim + 0.4 * n_sums + nodes_ns(nodes))
   bytes <- if (settings$keep == "draws") 8 * n * (n_dim + 1) else 0
   if (is.null(devices)) {
-    return(list(check_run(backend, 0L, cpu_ns = cpu_ns, bytes = bytes, nodes = nodes)))
+    return(list(check_run(backend, device, cpu_ns = cpu_ns, bytes = bytes, nodes = nodes)))
   }
   if (!is.atomic(devices) || length(devices) == 0 || anyNA(devices)) {
     abort_devices(devices)

@@ -150,7 +150,8 @@ summarise_weighted <- function(fit, dims, probs) {
     }
     quantile_of(fit$draws[, d], probs, if (is.null(weights)) rep(1, nrow(fit$draws)) else weights)
   }, numeric(length(probs)))
-  quantiles <- matrix(quantiles, ncol = length(probs), byrow = TRUE, dimnames = list(NULL, quantile_names(probs)))
+  quantiles <- matrix(quantiles, length(dims), length(probs), byrow = TRUE)
+  colnames(quantiles) <- if (length(probs) > 0) quantile_names(probs)
   mcse <- vapply(dims, function(d) {
     if (is.null(weights) || !(fit$ess > 0)) NA_real_ else weighted_error(fit$draws[, d], weights, fit$mean[[d]])
   }, 0)
@@ -219,7 +220,7 @@ format_proposal <- function(proposal) {
     return(format(proposal))
   }
   parts <- sub("^<density> ", "", vapply(proposal, format, ""))
-  sprintf("%s in turn: %s", counted(length(parts), "density"), paste(parts, collapse = "; "))
+  sprintf("%d in turn: %s", length(parts), paste(parts, collapse = "; "))
 }
 
 #' @rdname summary.is_draws
