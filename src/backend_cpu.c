@@ -114,15 +114,13 @@ static fmc_status weigh(const fmc_is_job *job, const fmc_cpu_density *target, co
   return FMC_OK;
 }
 
-static fmc_status is_weights(const fmc_is_job *job, fmc_context *context) {
+static fmc_status is_weights(fmc_is_job *job, fmc_context *context) {
   const fmc_cpu_kernels *kernels = fmc_cpu_kernels_now();
   fmc_status status = FMC_OK;
   fmc_cpu_density target = {.owned = NULL}, proposal = {.owned = NULL};
   char *scratch = NULL;
-  double *sum_x = NULL, *room = NULL;
-  fmc_weighted_sums *sums = NULL;
-  fmc_tile_tree *tree = NULL;
-  size_t n_dim = job->samples ? job->n_dim : 0;
+  double *rows = NULL, *room = NULL;
+  size_t width = fmc_is_summary_width(job->summary);
   size_t n_tiles = (job->n + FMC_TILE - 1) / FMC_TILE;
   int n_threads = fmc_cpu_threads((job->n + SAMPLES_PER_PART - 1) / SAMPLES_PER_PART, context);
   size_t bytes = fmc_cpu_padded(fmc_cpu_is_scratch(job));
@@ -130,19 +128,16 @@ static fmc_status is_weights(const fmc_is_job *job, fmc_context *context) {
   size_t per_piece = smaller(n_tiles, smaller(16 * (size_t)n_threads, parts_per_look(n_tiles, n_threads, context)));
 
   scratch = malloc(bytes * (size_t)n_threads + FMC_CPU_LINE);
-  sum_x = malloc(per_piece * (n_dim ? n_dim : 1) * sizeof(double));
-  sums = malloc(per_piece * sizeof *sums);
+  rows = malloc(per_piece * width * sizeof(double));
   room = malloc(per_piece * FMC_TILE * sizeof(double));
-  tree = fmc_tile_tree_new(n_dim);
-  if (!scratch || !sum_x || !sums || !room || !tree ||
+  job->first_bad = FMC_NO_SAMPLE;
+  if (!scratch || !rows || !room ||
       (job->target && !fmc_cpu_density_new(job->target, job->single_precision, &target)) ||
       (job->proposal && !fmc_cpu_density_new(job->proposal, job->single_precision, &proposal))) {
     status =
-        fmc_cpu_out_of_memory(context, bytes * (size_t)n_threads + per_piece * (n_dim + FMC_TILE) * sizeof(double));
+        fmc_cpu_out_of_memory(context, bytes * (size_t)n_threads + per_piece * (width + FMC_TILE) * sizeof(double));
     goto done;
   }
-  for (size_t i = 0; i < per_piece; i++)
-    sums[i].sum_x = sum_x + i * n_dim;
   for (size_t piece = 0; piece < n_tiles; piece += per_piece) {
     size_t first = piece * FMC_TILE, n = smaller(per_piece * FMC_TILE, job->n - first);
     size_t n_here = smaller(per_piece, n_tiles - piece);
@@ -163,24 +158,23 @@ static fmc_status is_weights(const fmc_is_job *job, fmc_context *context) {
 #endif
     for (size_t i = 0; i < n_here; i++)
       kernels->tile_sums(job, first + i * FMC_TILE, smaller(FMC_TILE, n - i * FMC_TILE), log_weights + i * FMC_TILE,
-                         &sums[i], fmc_cpu_aligned(scratch) + bytes * (size_t)omp_get_thread_num());
+                         rows + i * width, fmc_cpu_aligned(scratch) + bytes * (size_t)omp_get_thread_num());
     for (size_t i = 0; i < n_here; i++)
-      fmc_tile_tree_push(tree, &sums[i]);
+      if (!fmc_is_summary_push(job->summary, rows + i * width)) {
+        status = fmc_cpu_out_of_memory(context, width * sizeof(double));
+        goto done;
+      }
   }
-  fmc_tile_tree_total(tree, job->sums);
 done:
-  fmc_tile_tree_free(tree);
   free(room);
-  free(sums);
-  free(sum_x);
+  free(rows);
   free(proposal.owned);
   free(target.owned);
   free(scratch);
   return status;
 }
 
-void fmc_cpu_normalise(const double *log_weights, size_t n, const fmc_weighted_sums *sums, double *weights,
-                       int n_threads) {
+void fmc_cpu_normalise(const double *log_weights, size_t n, double max, double sum, double *weights, int n_threads) {
   const fmc_cpu_kernels *kernels = fmc_cpu_kernels_now();
   size_t n_tiles = (n + FMC_TILE - 1) / FMC_TILE;
 #ifdef _OPENMP
@@ -188,7 +182,7 @@ void fmc_cpu_normalise(const double *log_weights, size_t n, const fmc_weighted_s
 #endif
   for (size_t tile = 0; tile < n_tiles; tile++) {
     size_t first = tile * FMC_TILE;
-    kernels->normalise(log_weights + first, smaller(FMC_TILE, n - first), sums->max, sums->sum, weights + first);
+    kernels->normalise(log_weights + first, smaller(FMC_TILE, n - first), max, sum, weights + first);
   }
 }
 

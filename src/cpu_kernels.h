@@ -18,8 +18,8 @@ typedef struct {
    * finite are noted in *bad; `range` is extended. */
   void (*run_strip)(const fmc_mh_run_job *job, const void *target, size_t first, size_t n, size_t from, size_t to,
                     fmc_not_finite *bad, double *range, void *scratch);
-  /* Sums of the tile of samples first .. first + n - 1 into *out, whose sum_x has n_dim entries. */
-  void (*tile_sums)(const fmc_is_job *job, size_t first, size_t n, const double *log_weights, fmc_weighted_sums *out,
+  /* Sums of the tile of samples first .. first + n - 1 into a row of core/weighted_sums.h. */
+  void (*tile_sums)(const fmc_is_job *job, size_t first, size_t n, const double *log_weights, double *row,
                     void *scratch);
   void (*normalise)(const double *log_weights, size_t n, double max, double sum, double *weights);
   /* For tests. */

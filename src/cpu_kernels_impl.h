@@ -65,13 +65,18 @@ static double joined_lanes(double *lanes, const double *factor) {
   return tree_sum(lanes);
 }
 
-static void tile_sums(const fmc_is_job *job, size_t first, size_t n, const double *log_weights, fmc_weighted_sums *out,
+static void tile_sums(const fmc_is_job *job, size_t first, size_t n, const double *log_weights, double *out,
                       void *scratch) {
   double *w = (double *)scratch, *scale = w + FMC_TILE;
   double max[FMC_TILE_LANES], sum[FMC_TILE_LANES], sum_squares[FMC_TILE_LANES], lanes[FMC_TILE_LANES];
-  out->n_bad = 0;
-  for (size_t i = 0; i < n; i++)
-    out->n_bad += (size_t)fmc_log_weight_bad(log_weights[i]);
+  out[FMC_SUMMARY_FIRST] = (double)(first / FMC_TILE);
+  out[FMC_SUMMARY_LEVEL] = 0;
+  out[FMC_SUMMARY_N] = (double)n;
+  out[FMC_SUMMARY_N_BAD] = out[FMC_SUMMARY_N_ZERO] = 0;
+  for (size_t i = 0; i < n; i++) {
+    out[FMC_SUMMARY_N_BAD] += fmc_log_weight_bad(log_weights[i]);
+    out[FMC_SUMMARY_N_ZERO] += log_weights[i] == -FMC_INF;
+  }
   for (int i = 0; i < FMC_TILE_LANES; i++) {
     max[i] = -FMC_INF;
     sum[i] = sum_squares[i] = 0;
@@ -96,9 +101,9 @@ static void tile_sums(const fmc_is_job *job, size_t first, size_t n, const doubl
     factor[i] = fmc_rescale_factor(max[i], top);
     factor_squared[i] = factor[i] * factor[i];
   }
-  out->max = top;
-  out->sum = joined_lanes(sum, factor);
-  out->sum_squares = joined_lanes(sum_squares, factor_squared);
+  out[FMC_SUMMARY_MAX] = top;
+  out[FMC_SUMMARY_SUM] = joined_lanes(sum, factor);
+  out[FMC_SUMMARY_SUM_SQUARES] = joined_lanes(sum_squares, factor_squared);
 
   if (!job->samples)
     return;
@@ -114,7 +119,7 @@ static void tile_sums(const fmc_is_job *job, size_t first, size_t n, const doubl
         lanes[i] = fmc_weighted_add(lanes[i], scale[row + i], w[row + i], xi);
       }
     }
-    out->sum_x[d] = joined_lanes(lanes, factor);
+    out[FMC_SUMMARY_COLUMNS + d] = joined_lanes(lanes, factor);
   }
 }
 

@@ -15,14 +15,17 @@ SEXP ffi_draw(SEXP n, SEXP n_dim, SEXP rng, SEXP plan) {
   size_t rows = (size_t)Rf_asReal(n), dims = (size_t)Rf_asReal(n_dim), unchecked = 0;
   uint64_t seed = (uint64_t)REAL_RO(rng)[0], offset = (uint64_t)REAL_RO(rng)[1];
   SEXP df = VECTOR_ELT(plan, 3);
+  const size_t group[] = {0, (size_t)XLENGTH(VECTOR_ELT(plan, 0))};
   fmc_draw_plan_f64 from = {
       .n_dim = dims,
-      .count = (size_t)XLENGTH(VECTOR_ELT(plan, 0)),
+      .count = group[1],
       .full = Rf_asLogical(VECTOR_ELT(plan, 4)),
       .cumulative = REAL_RO(VECTOR_ELT(plan, 0)),
       .mean = REAL_RO(VECTOR_ELT(plan, 1)),
       .factor = REAL_RO(VECTOR_ELT(plan, 2)),
       .df = Rf_isNull(df) ? NULL : REAL_RO(df),
+      .n_groups = 1,
+      .group = group,
   };
   SEXP out = PROTECT(Rf_allocMatrix(REALSXP, (int)rows, (int)dims));
   double *point = (double *)R_alloc(dims, sizeof(double)); /* columns of `out` lie too far apart to work in */
