@@ -105,7 +105,7 @@ static __device__ double block_sum(double value, double *shared) {
   } while (0)
 
 static fmc_status mh_step(const fmc_mh_step_job *job, fmc_context *context) { CALL(mh_step, job); }
-static fmc_status is_weights(const fmc_is_job *job, fmc_context *context) { CALL(is_weights, job); }
+static fmc_status is_weights(fmc_is_job *job, fmc_context *context) { CALL(is_weights, job); }
 static fmc_status log_density(const fmc_log_density_job *job, fmc_context *context) { CALL(log_density, job); }
 static fmc_status mh_run(fmc_mh_run_job *job, fmc_context *context) { CALL(mh_run, job); }
 

@@ -15,7 +15,7 @@ static fmc_status mh_step(const fmc_mh_step_job *job, fmc_context *context) {
   return none(context);
 }
 
-static fmc_status is_weights(const fmc_is_job *job, fmc_context *context) {
+static fmc_status is_weights(fmc_is_job *job, fmc_context *context) {
   (void)job;
   return none(context);
 }
