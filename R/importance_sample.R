@@ -119,9 +119,7 @@ importance_sample <- function(target, proposal, n, seed = NULL, offset = 0, keep
   n_dim <- check_is_densities(target, proposal, n_dim)
   report <- new_progress(n, progress, "sample")
   seed <- check_seed(seed)
-  if (settings$keep == "draws") {
-    check_draws_fit(n, n_dim)
-  }
+  check_draws_fit(if (keep == "draws") n else if (keep == "resampled") chosen$n else 0, n_dim)
   runs <- check_is_devices(devices, backend, target, proposal, n_dim, n, settings)
   if (n_adapt > 0) {
     proposal <- adapt_rounds(new_is_plan(target, proposal, n_dim, seed, settings), n_adapt, nonfinite, runs[[1]])
@@ -220,15 +218,19 @@ check_is_devices <- function(devices, backend, target, proposal, n_dim, n, setti
   if (!is_in_r(target)) {
     check_density_range(density_nodes(target, n_dim), settings$precision, "target")
   }
-  n_sums <- if (settings$covariance) n_dim * (n_dim + 3) / 2 else 2 * n_dim
-  cpu_ns <- n * (5 * n_dim + 0.4 * n_sums + nodes_ns(nodes))
-  bytes <- if (settings$keep == "draws") 8 * n * (n_dim + 1) else 0
+  plan_run <- function(backend) {
+    run_for_importance(
+      backend, device, n, n_dim, nodes, draw_plan(as_proposals(proposal), n_dim), moments_of(settings),
+      moved = if (settings$keep == "draws") n_dim + 1 else 0
+    )
+  }
   if (is.null(devices)) {
-    return(list(check_run(backend, device, cpu_ns = cpu_ns, bytes = bytes, nodes = nodes)))
+    return(list(plan_run(backend)))
   }
   if (!is.atomic(devices) || length(devices) == 0 || anyNA(devices)) {
     abort_devices(devices)
   }
+  cpu_ns <- plan_run("cpu")[[4]]
   lapply(devices, function(device) {
     number <- check_device(device, cpu_ns)
     on_cpu <- identical(number, "cpu")
@@ -236,8 +238,11 @@ check_is_devices <- function(devices, backend, target, proposal, n_dim, n, setti
   })
 }
 
-# Draws are held twice while chunks are joined.
+# Draws are held twice while chunks are joined, and are the rows of a matrix.
 check_draws_fit <- function(n, n_dim) {
+  if (n > 2^31 - 1) {
+    abort_input("n", "at most 2^31 - 1 where draws are kept", n)
+  }
   bytes <- 16 * n * (n_dim + 1)
   limit <- memory_limit()
   if (bytes > limit) {

@@ -13,11 +13,11 @@ tile_size <- 4096
 new_is_plan <- function(target, proposal, n_dim, seed, settings) {
   weighing <- weighing_density(proposal)
   densities <- c(list(target), as_proposals(proposal))
-  groups <- lapply(as_proposals(proposal), draw_parts, n_dim = n_dim)
   names <- names_of_parts(n_dim, densities)
   list(
-    target = target, proposal = proposal, weighing = weighing, drawing = draw_plan(groups), n_dim = n_dim, seed = seed,
-    settings = settings, shift = mean_of_groups(groups),
+    target = target, proposal = proposal, weighing = weighing,
+    drawing = draw_plan(as_proposals(proposal), n_dim), n_dim = n_dim, seed = seed, settings = settings,
+    shift = mean_of_groups(lapply(as_proposals(proposal), draw_parts, n_dim = n_dim)),
     parameters = if (is.null(names)) sprintf("x[%d]", seq_len(n_dim)) else names
   )
 }
@@ -122,13 +122,19 @@ next_chunk <- function(now, plan, offset, n, ready, run) {
   part <- join_sums(list(now$part, chunk), plan$settings$n_tail)
   part$draws <- c(now$part$draws, chunk$draws)
   part$log_weights <- c(now$part$log_weights, chunk$log_weights)
-  n_tiles <- max(1, floor(now$n_tiles * min(8, max(0.25, 0.3 / max(seconds, 1e-3)))))
-  list(part = part, n_tiles = n_tiles, n_done = end - offset)
+  n_tiles <- floor(now$n_tiles * min(8, max(0.25, 0.3 / max(seconds, 1e-3))))
+  list(part = part, n_tiles = max(1, min(n_tiles, most_tiles(plan))), n_done = end - offset)
 }
 
 # Tiles of the first chunk: about 0.1 seconds by the estimate, which knows nothing of functions of R.
 first_tiles <- function(plan, run) {
-  if (is_in_r(plan$target)) 4 else min(4096, max(1, 1e8 %/% (tile_size * run[[4]])))
+  n_tiles <- if (is_in_r(plan$target)) 4 else min(4096, 1e8 %/% (tile_size * run[[4]]))
+  max(1, min(n_tiles, most_tiles(plan)))
+}
+
+# Draws of a chunk are there at once where the target is a function of R: at most 2^24 numbers.
+most_tiles <- function(plan) {
+  if (is_in_r(plan$target)) 2^24 %/% (tile_size * plan$n_dim) else 2^18
 }
 
 # Target and proposal as run_importance() takes them; NULL where the target is a function of R.
@@ -156,11 +162,13 @@ weigh_chunk <- function(plan, offset, n, ready, run) {
   chunk <- if (is.null(ready)) {
     draws <- draw_chunk(plan, offset, n, run)
     log_weights <- if (n == 0) numeric() else log_weights_in_r(plan, draws, run)
-    chunk <- door(samples = draws, log_weights = log_weights)
-    chunk["draws"] <- list(if (keep) unname(draws))
-    chunk
+    replace(door(samples = draws, log_weights = log_weights), "draws", list(if (keep) unname(draws)))
   } else {
     door(drawing = plan$drawing, target = ready$target, proposal = ready$proposal, keep_draws = keep)
+  }
+  if (keep && sum(chunk$nodes["n_bad", ]) > 0) {
+    bad <- is.nan(chunk$log_weights) | chunk$log_weights == Inf
+    chunk$log_weights[bad] <- -Inf
   }
   chunk["draws"] <- list(if (keep) list(chunk$draws))
   chunk["log_weights"] <- list(if (keep) list(chunk$log_weights))
@@ -171,7 +179,7 @@ weigh_chunk <- function(plan, offset, n, ready, run) {
 draw_chunk <- function(plan, offset, n, run) {
   draws <- run_importance(
     n, plan$n_dim, plan$seed, offset,
-    drawing = plan$drawing, log_weights = numeric(n), keep_draws = TRUE, precision = plan$settings$precision, run = run
+    drawing = plan$drawing, keep_draws = TRUE, precision = plan$settings$precision, run = run
   )$draws
   colnames(draws) <- plan$parameters
   draws

@@ -50,11 +50,9 @@ is_summary <- function(samples, target = NULL, proposal = NULL, log_weights = NU
     shift = check_shift(shift, n_dim, proposal), parameters = if (is.null(names)) sprintf("x[%d]", seq_len(n_dim)) else names
   )
   nodes <- if (from_densities && !is_in_r(target) && !is_in_r(proposal)) summary_nodes(plan)
-  numbers <- as.double(n) * (n_dim + 1)
-  run <- check_run(
-    backend, device,
-    cpu_ns = numbers * 0.8 + n * nodes_ns(unlist(nodes, recursive = FALSE)), bytes = 8 * numbers,
-    nodes = unlist(nodes, recursive = FALSE)
+  run <- run_for_importance(
+    backend, device, n, n_dim, unlist(nodes, recursive = FALSE),
+    moments = moments_of(settings), moved = n_dim + 1
   )
   if (!from_densities) {
     log_weights <- check_log_weights(log_weights, n, samples)
