@@ -10,6 +10,8 @@
 #' * What a run gives: [summary()][summary.mh_draws], [plot()][plot.mh_draws], and
 #'   [draws for other packages][mh_draws_convert].
 #' * [mh_step()]: one random-walk Metropolis-Hastings step of many chains.
+#' * [importance_sample()]: importance sampling of any size; [is_summary()] for stored samples; [is_merge()] joins parts,
+#'   [adapt_proposal()] finds a proposal, [summary()][summary.is_draws] has the diagnostics.
 #' * [is_weights()]: importance weights, weighted mean and effective sample size.
 #' * The densities that all work with: [density_normal()], [density_mvnormal()], [density_student_t()],
 #'   [density_mixture()], [density_glm()], [density_product()], [density_tempered()].

@@ -100,8 +100,10 @@ is_merge <- function(...) {
 
   first <- parts[[1]]
   with_draws <- all(vapply(parts, function(part) !is.null(part$log_weights), NA))
+  first$settings <- first$settings[c("keep", "precision", "covariance", "n_tail")]
   first$settings$keep <- if (with_draws) "draws" else "summary"
-  fit <- new_is_draws(plan_of(first), first$offset, join_parts(lapply(parts, part_of, with_draws), first$settings$n_tail))
+  joined <- join_parts(lapply(parts, part_of, with_draws), first$settings$n_tail)
+  fit <- new_is_draws(plan_of(first), first$offset, joined)
   fit["run"] <- list(merge_runs(lapply(parts, `[[`, "run")))
   fit
 }

@@ -47,7 +47,8 @@ is_summary <- function(samples, target = NULL, proposal = NULL, log_weights = NU
   names <- colnames(samples)
   plan <- list(
     target = target, proposal = proposal, weighing = proposal, n_dim = n_dim, seed = NA_real_, settings = settings,
-    shift = check_shift(shift, n_dim, proposal), parameters = if (is.null(names)) sprintf("x[%d]", seq_len(n_dim)) else names
+    shift = check_shift(shift, n_dim, proposal),
+    parameters = if (is.null(names)) sprintf("x[%d]", seq_len(n_dim)) else names
   )
   nodes <- if (from_densities && !is_in_r(target) && !is_in_r(proposal)) summary_nodes(plan)
   run <- run_for_importance(
