@@ -11,6 +11,7 @@
 #' @param df Degrees of freedom of what is fitted: one number > 0, `Inf` for normals.
 #' @param n_components Number of components of what is fitted: a whole number from 1 to 100.
 #' @inheritParams importance_sample
+#' @inheritParams is_weights
 #'
 #' @details
 #' A round draws n times from the proposal so far, weighs the draws towards the target and fits the new proposal to the
