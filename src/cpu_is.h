@@ -119,25 +119,16 @@ static void T(is_places)(const fmc_is_job *job, const fmc_cpu_is_parts *parts, c
   }
 }
 
-/* Dim d of the samples of a strip, as doubles; those from `low` to high - 1 count. */
-static inline void T(column)(const fmc_is_job *job, const fmc_cpu_tile *tile, size_t d, size_t start, size_t low,
-                             size_t high, double out[FMC_STRIP]) {
-  if (job->drawing) {
-    const REAL *x = (const REAL *)tile->x + start * job->n_dim + d * FMC_STRIP;
-    FMC_SIMD
-    for (int i = 0; i < FMC_STRIP; i++)
-      out[i] = x[i];
-    return;
-  }
-  const double *x = job->samples + d * job->n + tile->first + (low - tile->begin);
-  if (high - low == FMC_STRIP) {
-    FMC_SIMD
-    for (int i = 0; i < FMC_STRIP; i++)
-      out[i] = (REAL)x[i];
-    return;
-  }
-  for (size_t i = low; i < high; i++)
-    out[i - start] = (REAL)x[i - low];
+/* Dim d of the samples from place `low` on, up to the end of its strip: REALs where they are drawn, else doubles. */
+static inline const void *T(column)(const fmc_is_job *job, const fmc_cpu_tile *tile, size_t d, size_t low) {
+  size_t lane = low % FMC_STRIP;
+  if (job->drawing)
+    return (const REAL *)tile->x + (low - lane) * job->n_dim + d * FMC_STRIP + lane;
+  return job->samples + d * job->n + tile->first + (low - tile->begin);
+}
+
+FMC_FN double T(number)(const void *column, int drawn, size_t i) {
+  return drawn ? (double)((const REAL *)column)[i] : (double)(REAL)((const double *)column)[i];
 }
 
 #define COLUMN_GROUP 8 /* columns whose lanes stay in the cache while a tile's strips go by */
@@ -162,24 +153,56 @@ static T(column_of) T(column_at)(const fmc_is_job *job, size_t c) {
   return of;
 }
 
+/* What is added to the lanes of a column, for samples of a strip that lie one after the other. */
+typedef struct {
+  const double *w, *scale;
+  const void *x, *y;
+  double shift_x, shift_y, *lanes;
+} T(terms);
+
+/* Loops with constants for the last three arguments need no counting and no choice. */
+FMC_FN void T(add_terms)(const T(terms) * a, size_t n, int moment, int drawn) {
+  FMC_SIMD
+  for (size_t i = 0; i < n; i++) {
+    double x = T(number)(a->x, drawn, i);
+    x = moment ? fmc_moment(x, a->shift_x, T(number)(a->y, drawn, i), a->shift_y) : x;
+    a->lanes[i] = fmc_weighted_add(a->lanes[i], a->scale[i], a->w[i], x);
+  }
+}
+
+static void T(add_strip)(const T(terms) * terms, size_t n, int moment, int drawn) {
+  if (n < FMC_STRIP)
+    T(add_terms)(terms, n, moment, drawn);
+  else if (drawn && moment)
+    T(add_terms)(terms, FMC_STRIP, 1, 1);
+  else if (drawn)
+    T(add_terms)(terms, FMC_STRIP, 0, 1);
+  else if (moment)
+    T(add_terms)(terms, FMC_STRIP, 1, 0);
+  else
+    T(add_terms)(terms, FMC_STRIP, 0, 0);
+}
+
 /* Sums of a group of columns over a tile. */
 static void T(column_sums)(const fmc_is_job *job, const fmc_cpu_tile *tile, const tile_weights *weights,
                            const T(column_of) * of, size_t n_columns, double *out) {
-  double lanes[COLUMN_GROUP][FMC_TILE_LANES], x[FMC_STRIP] = {0}, y[FMC_STRIP] = {0};
+  double lanes[COLUMN_GROUP][FMC_TILE_LANES];
   size_t end = tile->begin + tile->n;
   memset(lanes, 0, sizeof lanes);
-  for (size_t start = tile->begin / FMC_STRIP * FMC_STRIP; start < end; start += FMC_STRIP) {
-    size_t low = start < tile->begin ? tile->begin : start, high = start + FMC_STRIP < end ? start + FMC_STRIP : end;
+  for (size_t low = tile->begin, n; low < end; low += n) {
+    n = FMC_STRIP - low % FMC_STRIP < end - low ? FMC_STRIP - low % FMC_STRIP : end - low;
     for (size_t c = 0; c < n_columns; c++) {
-      T(column)(job, tile, of[c].i, start, low, high, x);
+      T(terms)
+      terms = {.w = weights->w + low,
+               .scale = weights->scale + low,
+               .x = T(column)(job, tile, of[c].i, low),
+               .lanes = lanes[c] + low % FMC_TILE_LANES};
       if (of[c].moment) {
-        double shift_i = job->shift[of[c].i], shift_j = job->shift[of[c].j];
-        T(column)(job, tile, of[c].j, start, low, high, y);
-        FMC_SIMD
-        for (int i = 0; i < FMC_STRIP; i++)
-          x[i] = fmc_moment(x[i], shift_i, y[i], shift_j);
+        terms.y = T(column)(job, tile, of[c].j, low);
+        terms.shift_x = job->shift[of[c].i];
+        terms.shift_y = job->shift[of[c].j];
       }
-      add_strip(weights, start, low, high, x, lanes[c]);
+      T(add_strip)(&terms, n, of[c].moment, job->drawing != NULL);
     }
   }
   for (size_t c = 0; c < n_columns; c++)

@@ -1,5 +1,5 @@
 /* Weights of a tile on the CPU, in the order of core/weighted_sums.h. Strips of a tile's places are whole but for the
- * first and the last, where the samples of a call may begin or end: there only places low .. high - 1 are met. */
+ * first and the last, where the samples of a call may begin or end. */
 
 typedef struct {
   double w[FMC_TILE], scale[FMC_TILE]; /* of the sample at each place */
@@ -41,23 +41,17 @@ static size_t count_log_weights(const fmc_cpu_tile *tile, double *row) {
   return place;
 }
 
-/* Places first .. end - 1 of a strip, whose lanes come one after the other. */
-FMC_FN void weigh_places(const double *log_weights, double *w, double *scale, double *max, double *sum,
-                         double *sum_squares, size_t first, size_t end) {
+/* n samples of a strip, whose lanes come one after the other. */
+FMC_FN void weigh_run(const double *log_weights, double *w, double *scale, double *max, double *sum,
+                      double *sum_squares, size_t n) {
   FMC_SIMD
-  for (size_t i = first; i < end; i++) {
+  for (size_t i = 0; i < n; i++) {
     double f, v = fmc_online_weight(&max[i], log_weights[i], &f);
     w[i] = v;
     scale[i] = f;
     sum[i] = fmc_fma(sum[i], f, v);
     sum_squares[i] = fmc_fma(sum_squares[i], f * f, v * v);
   }
-}
-
-FMC_FN void add_places(const double *w, const double *scale, const double *x, double *lanes, size_t first, size_t end) {
-  FMC_SIMD
-  for (size_t i = first; i < end; i++)
-    lanes[i] = fmc_weighted_add(lanes[i], scale[i], w[i], x[i]);
 }
 
 /* The weights of a tile, their sums and the largest log weight, into a row. */
@@ -69,15 +63,15 @@ static void weigh_tile(const fmc_cpu_tile *tile, tile_weights *to, double *row) 
     max[i] = -FMC_INF;
     sum[i] = sum_squares[i] = 0;
   }
-  for (size_t start = tile->begin / FMC_STRIP * FMC_STRIP; start < end; start += FMC_STRIP) {
-    size_t low = start < tile->begin ? tile->begin : start, high = start + FMC_STRIP < end ? start + FMC_STRIP : end;
-    const double *log_weights = tile->log_weights + start;
-    double *w = to->w + start, *scale = to->scale + start;
-    size_t lane = start % FMC_TILE_LANES;
-    if (high - low == FMC_STRIP) /* a loop of known length needs no counting */
-      weigh_places(log_weights, w, scale, max + lane, sum + lane, sum_squares + lane, 0, FMC_STRIP);
+  for (size_t low = tile->begin, n; low < end; low += n) {
+    size_t lane = low % FMC_TILE_LANES;
+    n = FMC_STRIP - low % FMC_STRIP < end - low ? FMC_STRIP - low % FMC_STRIP : end - low;
+    const double *log_weights = tile->log_weights + low;
+    double *w = to->w + low, *scale = to->scale + low;
+    if (n == FMC_STRIP) /* a loop of known length needs no counting */
+      weigh_run(log_weights, w, scale, max + lane, sum + lane, sum_squares + lane, FMC_STRIP);
     else
-      weigh_places(log_weights, w, scale, max + lane, sum + lane, sum_squares + lane, low - start, high - start);
+      weigh_run(log_weights, w, scale, max + lane, sum + lane, sum_squares + lane, n);
   }
   for (int i = 0; i < FMC_TILE_LANES; i++)
     top = max[i] > top ? max[i] : top;
@@ -89,17 +83,6 @@ static void weigh_tile(const fmc_cpu_tile *tile, tile_weights *to, double *row) 
   row[FMC_SUMMARY_MAX] = top;
   row[FMC_SUMMARY_SUM] = joined_lanes(sum, to->factor);
   row[FMC_SUMMARY_SUM_SQUARES] = joined_lanes(sum_squares, factor_squared);
-}
-
-/* A strip's terms, added to the lanes of a column. */
-static inline void add_strip(const tile_weights *weights, size_t start, size_t low, size_t high, const double *x,
-                             double *lanes) {
-  const double *w = weights->w + start, *scale = weights->scale + start;
-  lanes += start % FMC_TILE_LANES;
-  if (high - low == FMC_STRIP)
-    add_places(w, scale, x, lanes, 0, FMC_STRIP);
-  else
-    add_places(w, scale, x, lanes, low - start, high - start);
 }
 
 /* Log weights above the threshold, moved to `out`; returns how many. Infinite ones never are. */
