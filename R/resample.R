@@ -79,20 +79,18 @@ resample_methods <- c("systematic", "stratified", "multinomial", "residual")
 # list(weights, is_log) from the one argument that is given.
 given_weights <- function(x, log_weights, weights) {
   given <- c("x", "log_weights", "weights")[!c(is.null(x), is.null(log_weights), is.null(weights))]
-  if (length(given) != 1) {
-    arg <- if (length(given) == 0) "x" else given[1]
-    rule <- if (length(given) == 0) "given, or else `log_weights` or `weights`" else "the only one"
-    rule <- sprintf("%s%s", rule, if (length(given) == 0) "" else paste0(" of ", paste0("`", given, "`", collapse = ", "), " that is given"))
-    abort_input(arg, rule, get(arg))
+  if (length(given) == 0) {
+    abort_input("x", "given, or else `log_weights` or `weights`", NULL)
   }
-  arg <- given
-  values <- switch(arg, x = resample_weights(x), log_weights = log_weights, weights = weights)
-  if (arg != "x") {
-    if (!is.numeric(values) || is.object(values) || !is.null(dim(values))) {
-      abort_input(arg, "a numeric vector", values)
-    }
+  if (length(given) > 1) {
+    rule <- sprintf("NULL where `%s` is given: either holds the weights", given[2])
+    abort_input(given[1], rule, list(x = x, log_weights = log_weights)[[given[1]]])
   }
-  list(weights = as.double(values), is_log = arg != "weights")
+  values <- switch(given, x = resample_weights(x), log_weights = log_weights, weights = weights)
+  if (!is.numeric(values) || is.object(values) || !is.null(dim(values))) {
+    abort_input(given, "a numeric vector", values)
+  }
+  list(weights = as.double(values), is_log = given != "weights")
 }
 
 # The log weights of what can be resampled.
@@ -156,7 +154,7 @@ take_resampled.is_draws <- function(x, indices) {
 take_resampled.draws <- function(x, indices) {
   format <- utils::head(intersect(class(x), paste0("draws_", c("matrix", "array", "df", "list", "rvars"))), 1)
   all <- unclass(posterior::as_draws_matrix(posterior::merge_chains(x)))
-  chosen <- all[indices, posterior::variables(x), drop = FALSE]
+  chosen <- all[indices, setdiff(colnames(all), ".log_weight"), drop = FALSE]
   dimnames(chosen) <- list(NULL, colnames(chosen))
   getExportedValue("posterior", paste0("as_", format))(posterior::as_draws_matrix(chosen))
 }
