@@ -3,7 +3,7 @@
 # `now` is what run_stages() gives; particles stand in `draws` alone.
 new_smc_draws <- function(fit, now, devices, seconds) {
   moving <- now$moving
-  x <- if (is.null(moving)) now$x else moving$run$x
+  x <- if (is.null(moving)) now$x else moved_particles(moving)
   colnames(x) <- fit$parameters
   rows <- now$rows
   if (!is.null(moving)) {
@@ -16,9 +16,8 @@ new_smc_draws <- function(fit, now, devices, seconds) {
   fit <- list(
     draws = x, log_evidence = evidence$log_evidence, log_evidence_se = evidence$log_evidence_se,
     beta = if (is.null(moving)) now$beta else moving$beta, temperatures = c(0, stages$beta), stages = stages,
-    islands = now$log_evidence, not_finite = if (is.null(moving)) now$not_finite else moving$run$not_finite,
-    n_dropped = fit$n_dropped, step_size = if (now$stage > 0) proposal_step(now$proposal), settings = fit$settings,
-    seed = fit$seed, target = fit$target, initial = fit$initial, parameters = fit$parameters, state = kept_state(now),
+    islands = now$log_evidence, not_finite = count_bad_proposals(now, fit$settings), n_dropped = fit$n_dropped,
+    settings = fit$settings, seed = fit$seed, target = fit$target, initial = fit$initial, parameters = fit$parameters, state = kept_state(now),
     run = run, version = as.character(utils::packageVersion("fusedmc"))
   )
   class(fit) <- "smc_draws"
@@ -27,8 +26,10 @@ new_smc_draws <- function(fit, now, devices, seconds) {
 
 # What a result keeps of `now` beside its own elements; restored_state() in smc_resume.R is the way back.
 kept_state <- function(now) {
-  now$moving$run$x <- NULL
-  now[c("log_target", "log_initial", "beta", "stage", "step", "proposal", "not_finite", "moving")]
+  for (half in seq_along(now$moving$parts)) {
+    now$moving$parts[[half]]$run["x"] <- list(NULL)
+  }
+  now[c("log_target", "log_initial", "beta", "stage", "step", "proposals", "not_finite", "moving")]
 }
 
 #' Summaries of a result of smc_sample()

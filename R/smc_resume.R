@@ -52,20 +52,23 @@ restored_state <- function(fit) {
   now$log_evidence <- fit$islands
   x <- fit$draws
   dimnames(x) <- NULL
-  if (is.null(now$moving)) {
-    now$x <- x
-  } else {
-    now$moving$run$x <- x
+  halves <- halves_of(fit$settings)
+  for (half in seq_along(now$moving$parts)) {
+    now$moving$parts[[half]]$run$x <- x[halves[[half]], , drop = FALSE]
   }
+  now$x <- x
   now
 }
 
 check_path_unchanged <- function(fit, now, devices) {
   moving <- now$moving
   density <- if (is.null(moving)) fit$target else path_density(fit, moving$beta)
-  before <- if (is.null(moving)) now$log_target else moving$run$log_density
-  x <- if (is.null(moving)) now$x else moving$run$x
-  again <- evaluate_on(density, x, fit$settings$precision, devices)
+  before <- if (is.null(moving)) {
+    now$log_target
+  } else {
+    unlist(lapply(moving$parts, function(part) part$run$log_density))
+  }
+  again <- evaluate_on(density, now$x, fit$settings$precision, devices)
   # particles that were dropped at the start have -Inf in place of NaN or +Inf
   again[is.na(again) | again == Inf] <- -Inf
   bad <- which(again != before)

@@ -34,12 +34,13 @@
 #'   that Kish's effective sample size of all particles is `ess_threshold` times the number of those with a positive
 #'   weight; 1 where it is no less there.
 #' 2. Resampling: systematic, within each island.
-#' 3. Moves: random-walk steps by the kernels of [mh_sample()] that leave \eqn{\pi_{\beta_t}} invariant. The shape of
-#'   the proposal comes from all particles. Moves come in rounds of 2, 2, 4, 8, ... steps, after each of which the
-#'   scale is adapted to the acceptance rate (0.441 in one dim, falling to 0.234 in more than five). With
-#'   `n_moves = "auto"` the stage ends when the mean squared move since its start is 0.8 of what it would be between
-#'   independent particles, averaged over dims (`jump`); or when the last round has added less than a fifth to it, which
-#'   is what happens where particles cannot change between modes; or after max(100, 10 n_dim) steps.
+#' 3. Moves: random-walk steps by the kernels of [mh_sample()] that leave \eqn{\pi_{\beta_t}} invariant. The shape of the
+#'   proposal comes from the particles: that of each half of them from the other half, so that none learns from itself.
+#'   Moves come in rounds of 2, 2, 2, 3, 4, ... steps, each half as long as all before it. After a round the scale is
+#'   adapted to the acceptance rate (0.441 in one dim, falling to 0.234 in more than five). With `n_moves = "auto"` the
+#'   stage ends when the mean squared move since its start is 0.8 of what it would be between independent particles,
+#'   averaged over dims (`jump`); or when a round has added less than a tenth to it, as where particles cannot change
+#'   between modes; or after max(100, 10 n_dim) steps.
 #'
 #' The evidence of the target, \eqn{Z = \int p(x) dx}, is estimated in each island k by the product over stages of the
 #' mean weights of its particles, \eqn{\hat Z_k}, then
@@ -79,7 +80,6 @@
 #'   * `islands`: log evidence of each island;
 #'   * `not_finite`: number of proposals with a log density of `NaN` or `+Inf`, which were rejected, with step and row of
 #'     the first; `n_dropped`: number of initial particles that `nonfinite = "drop"` gave weight zero;
-#'   * `step_size`: the last step size, n_dim numbers or a lower Cholesky factor, `NULL` before the first stage;
 #'   * `settings`: `n_particles`, `n_islands`, `ess_threshold`, `n_moves`, `covariance`, `target_acceptance`,
 #'     `precision`;
 #'   * `seed`, `target`, `initial`, `parameters`, `state` (what the next stage needs, `log_target` among it: the target's
@@ -168,8 +168,8 @@ first_particles <- function(fit, x, devices) {
   list(
     x = x, log_target = evaluate_on(fit$target, x, precision, devices),
     log_initial = evaluate_on(fit$initial, x, precision, devices), beta = 0, stage = 0, step = 0,
-    proposal = new_proposal(rep(2.38 / sqrt(n_dim), n_dim)), log_evidence = numeric(fit$settings$n_islands),
-    not_finite = c(n = 0, step = NA, row = NA), rows = list(), moving = NULL
+    proposals = lapply(halves_of(fit$settings), function(at) new_proposal(rep(2.38 / sqrt(n_dim), n_dim))),
+    log_evidence = numeric(fit$settings$n_islands), not_finite = no_bad_proposals, rows = list(), moving = NULL
   )
 }
 

@@ -4,7 +4,7 @@
 #   x                    n_particles x n_dim
 #   log_target, log_initial  of x, where no stage is under way; log_initial is NULL at the end
 #   beta, stage, step    inverse temperature of x, stages so far, index of the next step
-#   proposal             as in mh_adapt.R
+#   proposals            of the two halves, see halves_of(); each as in mh_adapt.R
 #   log_evidence         one per island, of the density at the last temperature relative to the initial one
 #   not_finite           as in run_steps.R
 #   rows                 what is told of the stages that have ended
@@ -35,7 +35,7 @@ run_stages <- function(now, fit, max_stages, devices, report) {
       n_rows <- length(now$rows)
       now <- if (is.null(now$moving)) {
         start_stage(now, fit)
-      } else if (now$moving$left > 0) {
+      } else if (any(lefts(now$moving) > 0)) {
         take_moves(now, fit, devices)
       } else {
         end_round(now, fit, devices)
@@ -57,9 +57,9 @@ is_under_way <- function(now, max_stages) {
 
 # `moving` then has
 #   beta, ess, log_increment, unique   what the stage began with
-#   start    the particles before its moves
-#   run      a run's state (run_steps.R), whose counts are those of the stage
-#   size, left       steps of the round under way, and how many of them are left
+#   parts    by half: start, the particles before their moves; run, a run's state (run_steps.R), whose counts are those
+#            of the stage; left, steps of the round under way that are left
+#   size     steps of the round under way
 #   accepted, jump   accepted steps and mean jump at the end of the round before
 start_stage <- function(now, fit) {
   settings <- fit$settings
@@ -75,16 +75,37 @@ start_stage <- function(now, fit) {
   index <- unlist(lapply(places, function(at) at[resample_island(log_weights[at], fit$seed, now$stage, at[1] - 1)]))
   x <- now$x[index, , drop = FALSE]
   log_density <- path_log_density(now$log_target[index], now$log_initial[index], beta, settings$precision)
-  now$proposal <- reshape_proposal(now$proposal, x, settings$covariance)
   now$log_evidence <- now$log_evidence + increments
   size <- next_round(0, 0, 0, settings$n_moves, ncol(x))
+  halves <- halves_of(settings)
+  parts <- lapply(halves, function(at) {
+    start <- x[at, , drop = FALSE]
+    run <- list(x = start, log_density = log_density[at], step = now$step, not_finite = no_bad_proposals)
+    list(start = start, run = count_anew(run), left = size)
+  })
+  learnt <- lapply(rev(parts), function(part) part$start)
+  now$proposals <- Map(reshape_proposal, now$proposals, learnt, settings$covariance)
   now$moving <- list(
     beta = beta, ess = pooled$ess, log_increment = pooled$log_mean_weight,
-    unique = length(unique(index)) / length(index), start = x,
-    run = count_anew(list(x = x, log_density = log_density, step = now$step, not_finite = now$not_finite)),
-    size = size, left = size, accepted = 0, jump = 0
+    unique = length(unique(index)) / length(index), parts = parts, size = size, accepted = 0, jump = 0
   )
   now
+}
+
+no_bad_proposals <- c(n = 0, step = NA, row = NA)
+
+# The particles' numbers in two halves, each of whole islands where there are several. Each half learns the shape of its
+# proposal from the other: particles that learn from themselves move least along directions in which they happen to be
+# close together, and stay so from stage to stage, which makes the evidence too large.
+halves_of <- function(settings) {
+  n <- settings$n_particles
+  n_islands <- settings$n_islands
+  first <- if (n_islands > 1) n_islands %/% 2 * (n / n_islands) else n %/% 2
+  if (first == 0) list(seq_len(n)) else list(seq_len(first), seq.int(first + 1, n))
+}
+
+lefts <- function(moving) {
+  vapply(moving$parts, function(part) part$left, 0)
 }
 
 # Numbers of the particles of each island.
@@ -101,8 +122,7 @@ weight_sums_of <- function(log_weights) {
 # The words are those of resampling at this stage: see inst/design/random-numbers.md.
 resample_island <- function(log_weights, seed, stage, first) {
   n <- length(log_weights)
-  run <- list("cpu", 0L, check_threads(), 10 * n)
-  resample_indices(log_weights, n, "systematic", seed, stage, first, run)
+  resample_indices(log_weights, n, "systematic", seed, stage, first, resample_run(n, n, "cpu"))
 }
 
 # The next inverse temperature: the weights' effective sample size is `threshold` times the number of particles with a
@@ -167,15 +187,18 @@ reshape_proposal <- function(proposal, x, covariance) {
   new
 }
 
+# The round of one half, or what is left of it.
 take_moves <- function(now, fit, devices) {
-  moving <- now$moving
+  half <- which(lefts(now$moving) > 0)[1]
+  part <- now$moving$parts[[half]]
   result <- run_steps(
-    path_density(fit, moving$beta), moving$run, proposal_step(now$proposal), moving$left,
-    seed = fit$seed, precision = fit$settings$precision, devices = devices
+    path_density(fit, now$moving$beta), part$run, proposal_step(now$proposals[[half]]), part$left,
+    seed = fit$seed, chain_offset = halves_of(fit$settings)[[half]][1] - 1, precision = fit$settings$precision,
+    devices = devices
   )
-  moving$run <- result$state
-  moving$left <- moving$left - result$n_done
-  now$moving <- moving
+  part$run <- result$state
+  part$left <- part$left - result$n_done
+  now$moving$parts[[half]] <- part
   now$interrupted <- result$interrupted
   now
 }
@@ -183,34 +206,41 @@ take_moves <- function(now, fit, devices) {
 # Adapts the scale, then another round or the end of the stage.
 end_round <- function(now, fit, devices) {
   moving <- now$moving
-  run <- moving$run
   settings <- fit$settings
-  accepted <- core_sum(run$n_accepted)
-  rate <- (accepted - moving$accepted) / (nrow(run$x) * moving$size)
-  now$proposal <- adapt_scale(now$proposal, rate, settings$target_acceptance, dim(run$x), moving$size)
-  jump <- mean_jump(run$x, moving$start, now$proposal$sd)
-  moving$size <- moving$left <- next_round(run$n_steps, jump, moving$jump, settings$n_moves, ncol(run$x))
+  n_dim <- ncol(moving$parts[[1]]$start)
+  accepted <- core_sum(n_accepted(moving))
+  rate <- (accepted - moving$accepted) / (settings$n_particles * moving$size)
+  shape <- c(settings$n_particles, n_dim)
+  now$proposals <- lapply(now$proposals, adapt_scale, rate, settings$target_acceptance, shape, moving$size)
+  squares <- Map(function(part, proposal) squared_jumps(part$run$x, part$start, proposal$sd), moving$parts, now$proposals)
+  jump <- core_sum(unlist(squares)) / (2 * settings$n_particles * n_dim)
+  moving$size <- next_round(moving$parts[[1]]$run$n_steps, jump, moving$jump, settings$n_moves, n_dim)
+  moving$parts <- lapply(moving$parts, function(part) utils::modifyList(part, list(left = moving$size)))
   moving$accepted <- accepted
   moving$jump <- jump
   now$moving <- moving
   if (moving$size > 0) now else end_stage(now, fit, devices)
 }
 
-# Mean squared move since the stage's start over what independent particles would show, averaged over dims: 1 minus
-# the correlation.
-mean_jump <- function(x, start, sd) {
-  squares <- vapply(seq_len(ncol(x)), function(d) core_sum(((x[, d] - start[, d]) / sd[d])^2), 0)
-  core_sum(squares) / (2 * length(x))
+# Accepted steps of each particle in the stage under way.
+n_accepted <- function(moving) {
+  unlist(lapply(moving$parts, function(part) part$run$n_accepted))
 }
 
-# Steps of the next round after n_done, 0 where it is enough. Rounds double. "auto" ends where particles are nearly
-# independent of where they started, or twice the moves have hardly led further, as where modes lie apart.
+# By dim: the sum of squared moves since the stage's start, in units of variances. Over twice the number of particles it
+# is 1 minus the correlation.
+squared_jumps <- function(x, start, sd) {
+  vapply(seq_len(ncol(x)), function(d) core_sum(((x[, d] - start[, d]) / sd[d])^2), 0)
+}
+
+# Steps of the next round after n_done, 0 where it is enough. Rounds grow by half of what is done. "auto" ends where
+# particles are nearly independent of where they started, or a round has hardly led further, as where modes lie apart.
 next_round <- function(n_done, jump, jump_before, n_moves, n_dim) {
-  size <- max(2, n_done)
+  size <- max(2, n_done %/% 2)
   if (!identical(n_moves, "auto")) {
     return(min(size, n_moves - n_done))
   }
-  mixed <- jump >= enough_jump || (n_done >= 8 && jump > 0 && jump < 1.2 * jump_before)
+  mixed <- jump >= enough_jump || (n_done >= 9 && jump > 0 && jump < 1.1 * jump_before)
   if (n_done >= 4 && mixed) 0 else min(size, most_moves(n_dim) - n_done)
 }
 
@@ -222,32 +252,48 @@ most_moves <- function(n_dim) {
 
 end_stage <- function(now, fit, devices) {
   moving <- now$moving
-  run <- moving$run
+  precision <- fit$settings$precision
   now$rows <- c(now$rows, list(stage_row(now)))
-  now$x <- run$x
+  now$x <- moved_particles(moving)
+  now$not_finite <- count_bad_proposals(now, fit$settings)
   now$beta <- moving$beta
-  now$step <- run$step
-  now$not_finite <- run$not_finite
+  now$step <- moving$parts[[1]]$run$step
   if (now$beta == 1) {
-    now$log_target <- run$log_density
+    now$log_target <- unlist(lapply(moving$parts, function(part) part$run$log_density))
     now["log_initial"] <- list(NULL)
   } else {
-    now$log_target <- evaluate_on(fit$target, run$x, fit$settings$precision, devices)
-    now$log_initial <- evaluate_on(fit$initial, run$x, fit$settings$precision, devices)
+    now$log_target <- evaluate_on(fit$target, now$x, precision, devices)
+    now$log_initial <- evaluate_on(fit$initial, now$x, precision, devices)
   }
   now["moving"] <- list(NULL)
   now
 }
 
+moved_particles <- function(moving) {
+  do.call(rbind, lapply(moving$parts, function(part) part$run$x))
+}
+
+# Those of the stages before and of the one under way.
+count_bad_proposals <- function(now, settings) {
+  if (is.null(now$moving)) {
+    return(now$not_finite)
+  }
+  before <- vapply(halves_of(settings), function(at) at[1] - 1, 0)
+  counts <- c(list(now$not_finite), lapply(now$moving$parts, function(part) part$run$not_finite))
+  bind_not_finite(counts, c(0, before))
+}
+
 # The stage under way as a row of the table of stages.
 stage_row <- function(now) {
   moving <- now$moving
-  run <- moving$run
-  n_moves <- run$n_steps
+  n_steps <- vapply(moving$parts, function(part) part$run$n_steps, 0)
+  accepted <- n_accepted(moving)
+  proposals <- sum(n_steps * vapply(moving$parts, function(part) nrow(part$start), 0))
   data.frame(
     stage = now$stage, beta = moving$beta, ess = moving$ess, log_increment = moving$log_increment,
-    unique = moving$unique, n_moves = n_moves, acceptance = sum(run$n_accepted) / (nrow(run$x) * n_moves),
-    scale = core_math("exp", now$proposal$log_scale), moved = sum(run$n_accepted > 0) / nrow(run$x), jump = moving$jump
+    unique = moving$unique, n_moves = min(n_steps), acceptance = sum(accepted) / proposals,
+    scale = core_math("exp", now$proposals[[1]]$log_scale), moved = sum(accepted > 0) / length(accepted),
+    jump = moving$jump
   )
 }
 
