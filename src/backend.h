@@ -162,6 +162,28 @@ typedef struct {
   double *log_density; /* n */
 } fmc_log_density_job;
 
+/* Numbers, from 1, of n chosen weights; see core/resample.h. */
+typedef struct {
+  size_t n_weights, n; /* n = 0: only the sum is wanted */
+  const double *weights; /* log weights, or natural ones */
+  int is_log, method;
+  uint64_t seed, offset; /* offset: number of the first draw */
+  uint32_t step;
+
+  /* The weights may be a piece of n_all: the largest of all is then given, what those before them sum to, and the sum
+   * of all, 0 where it is not known yet. A draw that falls outside the piece gets 0. Not for residual resampling. */
+  int is_piece;
+  size_t n_all;
+  double max;
+  uint64_t base, total;
+
+  int *indices;         /* n, or NULL: */
+  double *wide_indices; /* n, for more weights than an int can count */
+
+  size_t n_bad; /* weights that are none: nothing else is done then */
+  uint64_t sum; /* of the whole weights; 0: there is nothing to choose */
+} fmc_resample_job;
+
 typedef struct {
   char name[256];
   double memory_bytes;
@@ -174,6 +196,7 @@ typedef struct {
   fmc_status (*is_weights)(const fmc_is_job *job, fmc_context *context);
   fmc_status (*log_density)(const fmc_log_density_job *job, fmc_context *context);
   fmc_status (*mh_run)(fmc_mh_run_job *job, fmc_context *context);
+  fmc_status (*resample)(fmc_resample_job *job, fmc_context *context);
 } fmc_backend;
 
 extern const fmc_backend fmc_backend_cpu;

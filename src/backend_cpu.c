@@ -192,4 +192,4 @@ void fmc_cpu_normalise(const double *log_weights, size_t n, const fmc_weighted_s
   }
 }
 
-const fmc_backend fmc_backend_cpu = {"cpu", mh_step, is_weights, log_density, fmc_cpu_mh_run};
+const fmc_backend fmc_backend_cpu = {"cpu", mh_step, is_weights, log_density, fmc_cpu_mh_run, fmc_cpu_resample};

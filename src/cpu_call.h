@@ -36,4 +36,7 @@ int fmc_cpu_density_new(const fmc_density *density, int single_precision, fmc_cp
 /* Many steps; in backend_cpu_run.c. */
 fmc_status fmc_cpu_mh_run(fmc_mh_run_job *job, fmc_context *context);
 
+/* In backend_cpu_resample.c. */
+fmc_status fmc_cpu_resample(fmc_resample_job *job, fmc_context *context);
+
 #endif

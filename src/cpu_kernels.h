@@ -3,6 +3,7 @@
 #define FUSEDMC_CPU_KERNELS_H
 
 #include "backend.h"
+#include "core/resample.h"
 
 typedef struct {
   const char *level;
@@ -22,6 +23,12 @@ typedef struct {
   void (*tile_sums)(const fmc_is_job *job, size_t first, size_t n, const double *log_weights, fmc_weighted_sums *out,
                     void *scratch);
   void (*normalise)(const double *log_weights, size_t n, double max, double sum, double *weights);
+  /* The largest of n weights that are none of the bad ones, -Inf where all are; returns the number of bad ones. */
+  size_t (*weight_range)(const double *weights, size_t n, int is_log, double *max);
+  /* Whole weights of n; returns their sum. */
+  uint64_t (*whole_weights)(const double *weights, size_t n, const fmc_weight_scale *to, uint64_t *whole);
+  /* Positions of draws first .. first + n - 1. */
+  void (*resample_positions)(const fmc_resample_plan *plan, size_t first, size_t n, uint64_t *positions);
   /* For tests. */
   void (*words)(uint64_t seed, uint32_t purpose, uint32_t step, uint32_t block, uint64_t chain, uint32_t out[4]);
   void (*normals)(const uint32_t *words, size_t n, double *out);

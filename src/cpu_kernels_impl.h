@@ -124,6 +124,8 @@ static void normalise(const double *log_weights, size_t n, double max, double su
     weights[i] = fmc_normalised_weight(log_weights[i], max, sum);
 }
 
+#include "cpu_resample.h"
+
 static void words(uint64_t seed, uint32_t purpose, uint32_t step, uint32_t block, uint64_t chain, uint32_t out[4]) {
   fmc_words w = fmc_words_for(seed, purpose, step, block, chain);
   out[0] = w.w0;
@@ -173,5 +175,6 @@ static int math(const char *name, int single_precision, const double *x, size_t 
   return 0;
 }
 
-const fmc_cpu_kernels FMC_KERNELS = {FMC_LEVEL, mh_strip,  log_weights, log_density, run_strip,
-                                     tile_sums, normalise, words,       normals,     math};
+const fmc_cpu_kernels FMC_KERNELS = {FMC_LEVEL, mh_strip,  log_weights,  log_density,   run_strip,
+                                     tile_sums, normalise, weight_range, whole_weights, resample_positions,
+                                     words,     normals,   math};

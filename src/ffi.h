@@ -56,6 +56,9 @@ SEXP ffi_core_inverse_factor(SEXP factor);
 /* Draws from mixtures of normals and Student t: ffi_draw.c. */
 SEXP ffi_draw(SEXP n, SEXP n_dim, SEXP rng, SEXP plan);
 
+/* Resampling: ffi_resample.c. */
+SEXP ffi_resample(SEXP weights, SEXP is_log, SEXP n, SEXP method, SEXP rng, SEXP piece, SEXP run);
+
 /* Compiled densities: ffi_source.c. */
 SEXP ffi_simd_level(void);
 SEXP ffi_device_capability(SEXP device);

@@ -25,6 +25,7 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_core_cholesky, 1),
     ENTRY(ffi_core_inverse_factor, 1),
     ENTRY(ffi_draw, 4),
+    ENTRY(ffi_resample, 7),
     ENTRY(ffi_simd_level, 0),
     ENTRY(ffi_device_capability, 1),
     ENTRY(ffi_nvrtc_version, 1),
