@@ -10,6 +10,7 @@ new_smc_draws <- function(fit, now, devices, seconds) {
     rows <- c(rows, list(stage_row(now)))
   }
   stages <- do.call(rbind, c(list(no_stages), rows))
+  rownames(stages) <- NULL
   evidence <- pool_evidence(now$log_evidence)
   run <- new_run(devices)[c("backend", "devices")]
   run$seconds <- seconds
@@ -17,8 +18,8 @@ new_smc_draws <- function(fit, now, devices, seconds) {
     draws = x, log_evidence = evidence$log_evidence, log_evidence_se = evidence$log_evidence_se,
     beta = if (is.null(moving)) now$beta else moving$beta, temperatures = c(0, stages$beta), stages = stages,
     islands = now$log_evidence, not_finite = count_bad_proposals(now, fit$settings), n_dropped = fit$n_dropped,
-    settings = fit$settings, seed = fit$seed, target = fit$target, initial = fit$initial, parameters = fit$parameters, state = kept_state(now),
-    run = run, version = as.character(utils::packageVersion("fusedmc"))
+    settings = fit$settings, seed = fit$seed, target = fit$target, initial = fit$initial, parameters = fit$parameters,
+    state = kept_state(now), run = run, version = as.character(utils::packageVersion("fusedmc"))
   )
   class(fit) <- "smc_draws"
   fit

@@ -9,8 +9,8 @@
 #' @param max_stages Number of stages after which to stop, those so far included: a whole number from 1 to 4000.
 #' @inheritParams smc_sample
 #' @details
-#' The log densities of the particles are computed once more and must come out as they were, so a target that has changed
-#' is noticed, as in [mh_resume()].
+#' The log densities of the particles are computed once more and must come out as they were, so a target that has
+#' changed is noticed, as in [mh_resume()].
 #' @return An `smc_draws` as from [smc_sample()]; `run$seconds` are those of this call and the ones before.
 #' @section Errors:
 #' `fusedmc_error_input` where an argument breaks its rule or the target is another; the others as in [smc_sample()].

@@ -34,11 +34,11 @@
 #'   that Kish's effective sample size of all particles is `ess_threshold` times the number of those with a positive
 #'   weight; 1 where it is no less there.
 #' 2. Resampling: systematic, within each island.
-#' 3. Moves: random-walk steps by the kernels of [mh_sample()] that leave \eqn{\pi_{\beta_t}} invariant. The shape of the
-#'   proposal comes from the particles: that of each half of them from the other half, so that none learns from itself.
-#'   Moves come in rounds of 2, 2, 2, 3, 4, ... steps, each half as long as all before it. After a round the scale is
-#'   adapted to the acceptance rate (0.441 in one dim, falling to 0.234 in more than five). With `n_moves = "auto"` the
-#'   stage ends when the mean squared move since its start is 0.8 of what it would be between independent particles,
+#' 3. Moves: random-walk steps by the kernels of [mh_sample()] that leave \eqn{\pi_{\beta_t}} invariant. The shape of
+#'   the proposal comes from the particles: that of each half of them from the other half, so that none learns from
+#'   itself. Moves come in rounds of 2, 2, 2, 3, 4, ... steps, each half as long as all before it. After a round the
+#'   scale is adapted to the acceptance rate (0.441 in one dim, falling to 0.234 in more than five). With
+#'   `n_moves = "auto"` the stage ends when the mean squared move since its start is 0.8 of what it would be between independent particles,
 #'   averaged over dims (`jump`); or when a round has added less than a tenth to it, as where particles cannot change
 #'   between modes; or after max(100, 10 n_dim) steps.
 #'
@@ -73,27 +73,27 @@
 #'     reached the target they are of the tempered density at `beta`;
 #'   * `beta`: the inverse temperature that was reached, 1 at the end;
 #'   * `temperatures`: inverse temperatures from 0 to `beta`;
-#'   * `stages`: a data frame with a row per stage: `stage`, `beta`, `ess` (before resampling), `log_increment` (log mean
-#'     weight of all particles), `unique` (share of the particles that were chosen), `n_moves`, `acceptance`, `scale` (of
-#'     the proposal, relative to 2.38 / sqrt(n_dim) times its shape, after the stage), `moved` (share of the particles
-#'     that moved at all), `jump`;
+#'   * `stages`: a data frame with a row per stage: `stage`, `beta`, `ess` (before resampling), `log_increment` (log
+#'     mean weight of all particles), `unique` (share of the particles that were chosen), `n_moves`, `acceptance`,
+#'     `scale` (of the proposal, relative to 2.38 / sqrt(n_dim) times its shape, after the stage), `moved` (share of
+#'     the particles that moved at all), `jump` (of some thousand particles);
 #'   * `islands`: log evidence of each island;
-#'   * `not_finite`: number of proposals with a log density of `NaN` or `+Inf`, which were rejected, with step and row of
-#'     the first; `n_dropped`: number of initial particles that `nonfinite = "drop"` gave weight zero;
+#'   * `not_finite`: number of proposals with a log density of `NaN` or `+Inf`, which were rejected, with step and row
+#'     of the first; `n_dropped`: number of initial particles that `nonfinite = "drop"` gave weight zero;
 #'   * `settings`: `n_particles`, `n_islands`, `ess_threshold`, `n_moves`, `covariance`, `target_acceptance`,
 #'     `precision`;
-#'   * `seed`, `target`, `initial`, `parameters`, `state` (what the next stage needs, `log_target` among it: the target's
-#'     log densities at the draws of a finished run);
+#'   * `seed`, `target`, `initial`, `parameters`, `state` (what the next stage needs, `log_target` among it: the
+#'     target's log densities at the draws of a finished run);
 #'   * `run`: backend, devices and seconds; `version`: of the package.
 #'
-#'   It has methods for `print()`, `summary()`, `plot()`, `vcov()`, `as.matrix()`, and for \pkg{posterior}, where that is
-#'   installed.
+#'   It has methods for `print()`, `summary()`, `plot()`, `vcov()`, `as.matrix()`, and for \pkg{posterior}, where that
+#'   is installed.
 #' @section Errors:
-#' `fusedmc_error_input` for arguments of the wrong type, shape or range, and where `initial` is not normalised or cannot
-#' be drawn from; `fusedmc_error_nonfinite` where the target's log density is `NaN` or `+Inf` at an initial particle, or
-#' is `-Inf` at all particles of an island; `fusedmc_error_memory` where the result would take more than half of the free
-#' memory (`options(fusedmc.max_gb = )` sets another limit) or memory runs out; `fusedmc_error_cuda` where a GPU that is
-#' asked for cannot be had.
+#' `fusedmc_error_input` for arguments of the wrong type, shape or range, and where `initial` is not normalised or
+#' cannot be drawn from; `fusedmc_error_nonfinite` where the target's log density is `NaN` or `+Inf` at an initial
+#' particle, or is `-Inf` at all particles of an island; `fusedmc_error_memory` where the result would take more than
+#' half of the free memory (`options(fusedmc.max_gb = )` sets another limit) or memory runs out; `fusedmc_error_cuda`
+#' where a GPU that is asked for cannot be had.
 #' @references
 #' Neal (2001), Annealed importance sampling, *Statistics and Computing* 11, 125-139.
 #'
@@ -185,15 +185,17 @@ finish_smc <- function(fit, now, devices, seconds, before = 0) {
   if (bad[["n"]] > before) {
     message <- sprintf(
       "Rejected %s with a log density of NaN or +Inf; the first: particle %s at step %s.",
-      counted(bad[["n"]], "proposal"), format(bad[["row"]], scientific = FALSE), format(bad[["step"]], scientific = FALSE)
+      counted(bad[["n"]], "proposal"), format(bad[["row"]], scientific = FALSE),
+      format(bad[["step"]], scientific = FALSE)
     )
     warn("nonfinite", message, n = bad[["n"]])
   }
   if (fit$beta < 1 || !is.null(fit$state$moving)) {
     kind <- if (now$interrupted) "interrupted" else "unfinished"
+    what <- if (now$interrupted) "Interrupted" else "Stopped by `max_stages`"
     message <- sprintf(
-      "%s in stage %s, at inverse temperature %.3g: the draws are not yet of the target. smc_resume() goes on from there.",
-      if (now$interrupted) "Interrupted" else "Stopped by `max_stages`", format(now$stage), fit$beta
+      "%s in stage %s, at inverse temperature %.3g, before the end; smc_resume() goes on from there.", what,
+      format(now$stage), fit$beta
     )
     warn(kind, message, beta = fit$beta)
   }

@@ -64,13 +64,13 @@ is_under_way <- function(now, max_stages) {
 start_stage <- function(now, fit) {
   settings <- fit$settings
   gap <- now$log_target - now$log_initial
+  places <- island_places(settings)
   check_gap(gap)
+  check_islands_alive(gap, places)
   beta <- next_temperature(gap, now$beta, settings$ess_threshold)
   log_weights <- (beta - now$beta) * gap
   pooled <- weight_sums_of(log_weights)
-  places <- island_places(settings)
   increments <- vapply(places, function(at) weight_sums_of(log_weights[at])$log_mean_weight, 0)
-  check_islands_alive(increments, length(gap) / settings$n_islands)
   now$stage <- now$stage + 1
   index <- unlist(lapply(places, function(at) at[resample_island(log_weights[at], fit$seed, now$stage, at[1] - 1)]))
   x <- now$x[index, , drop = FALSE]
@@ -167,11 +167,11 @@ check_gap <- function(gap) {
   }
 }
 
-check_islands_alive <- function(increments, size) {
-  dead <- which(increments == -Inf)
+check_islands_alive <- function(gap, places) {
+  dead <- which(vapply(places, function(at) all(gap[at] == -Inf), NA))
   if (length(dead) > 0) {
     message <- sprintf(
-      "The target's density is zero at all %s of island %s. %s", counted(size, "particle"),
+      "The target's density is zero at all %s of island %s. %s", counted(length(places[[1]]), "particle"),
       enumerate(utils::head(dead, 5), length(dead)), "More particles, fewer islands or a better `initial` are needed."
     )
     abort("nonfinite", message, islands = dead)
@@ -212,8 +212,8 @@ end_round <- function(now, fit, devices) {
   rate <- (accepted - moving$accepted) / (settings$n_particles * moving$size)
   shape <- c(settings$n_particles, n_dim)
   now$proposals <- lapply(now$proposals, adapt_scale, rate, settings$target_acceptance, shape, moving$size)
-  squares <- Map(function(part, proposal) squared_jumps(part$run$x, part$start, proposal$sd), moving$parts, now$proposals)
-  jump <- core_sum(unlist(squares)) / (2 * settings$n_particles * n_dim)
+  jumps <- mapply(function(part, proposal) mean_jump(part$run$x, part$start, proposal$sd), moving$parts, now$proposals)
+  jump <- core_sum(jumps) / length(jumps)
   moving$size <- next_round(moving$parts[[1]]$run$n_steps, jump, moving$jump, settings$n_moves, n_dim)
   moving$parts <- lapply(moving$parts, function(part) utils::modifyList(part, list(left = moving$size)))
   moving$accepted <- accepted
@@ -227,10 +227,12 @@ n_accepted <- function(moving) {
   unlist(lapply(moving$parts, function(part) part$run$n_accepted))
 }
 
-# By dim: the sum of squared moves since the stage's start, in units of variances. Over twice the number of particles it
-# is 1 minus the correlation.
-squared_jumps <- function(x, start, sd) {
-  vapply(seq_len(ncol(x)), function(d) core_sum(((x[, d] - start[, d]) / sd[d])^2), 0)
+# Mean squared move since the stage's start over what independent particles would show, averaged over dims: 1 minus the
+# correlation. Some thousand particles say it well enough.
+mean_jump <- function(x, start, sd) {
+  at <- spread_places(nrow(x), 4096)
+  squares <- vapply(seq_len(ncol(x)), function(d) core_sum(((x[at, d] - start[at, d]) / sd[d])^2), 0)
+  core_sum(squares) / (2 * length(at) * ncol(x))
 }
 
 # Steps of the next round after n_done, 0 where it is enough. Rounds grow by half of what is done. "auto" ends where
