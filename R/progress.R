@@ -2,14 +2,17 @@
 
 # NULL, or a list of at(n_done) and close(). `progress` is the user's argument, `what` is counted.
 new_progress <- function(n_total, progress, what = "step") {
+  if (!wants_progress(progress) || n_total == 0) {
+    return(NULL)
+  }
+  if (interactive() && requireNamespace("cli", quietly = TRUE)) cli_progress(n_total) else plain_progress(n_total, what)
+}
+
+wants_progress <- function(progress) {
   if (is.null(progress)) {
     progress <- interactive() && !isTRUE(getOption("knitr.in.progress"))
   }
   check_flag(progress, "progress")
-  if (!progress || n_total == 0) {
-    return(NULL)
-  }
-  if (interactive() && requireNamespace("cli", quietly = TRUE)) cli_progress(n_total) else plain_progress(n_total, what)
 }
 
 cli_progress <- function(n_total) {
