@@ -10,6 +10,9 @@ test_that("any split at multiples of 4096 joins to the whole, to the bit", {
         small_is(n, offset, keep = keep, covariance = TRUE, n_tail = 700, precision = precision)
       }
       whole <- bare(run(n, start))
+      if (keep == "draws") {
+        expect_identical(whole$sums$tail, sort(whole$log_weights, decreasing = TRUE)[1:700])
+      }
       for (tiles in splits) {
         borders <- c(start, start %/% 4096 * 4096 + 4096 * tiles, start + n)
         parts <- Map(run, diff(borders), borders[-length(borders)])
