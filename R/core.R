@@ -5,6 +5,12 @@ philox_words <- function(seed, purpose, step, block, chain) {
   .Call(C_ffi_philox_words, as.double(seed), as.double(purpose), as.double(step), as.double(block), as.double(chain))
 }
 
+# A seed of its own for a purpose: the top 53 bits of two words under a run's seed, whose other words are not touched.
+derived_seed <- function(seed, purpose, block) {
+  words <- philox_words(seed, purpose, 0, block, 0)
+  words[1] * 2^21 + words[2] %/% 2^11
+}
+
 standard_normal <- function(words) {
   .Call(C_ffi_standard_normal, as.double(words))
 }

@@ -79,18 +79,31 @@ check_drawable <- function(density, n_dim) {
 
 # Draws number offset to offset + n - 1, n x n_dim.
 draw_rows <- function(density, n, n_dim, seed, offset) {
-  parts <- draw_parts(density, n_dim)
+  plan <- draw_plan(list(density), n_dim)
+  run <- list("cpu", 0L, check_threads(), n * draw_ns(plan, n_dim))
+  run_importance(n, n_dim, seed, offset, drawing = plan, keep_draws = TRUE, run = run)$draws
+}
+
+# What run_importance() draws from: list(cumulative, mean, factor, df, full, groups). Each density is a group of
+# components; sample number i is drawn from density i mod length(densities), counted from 0. Group g has the components
+# groups[g] to groups[g + 1] - 1, likewise. NULL where one of them cannot be drawn from.
+draw_plan <- function(densities, n_dim) {
+  groups <- lapply(densities, draw_parts, n_dim = n_dim)
+  if (any(lengths(groups) == 0)) {
+    return(NULL)
+  }
+  parts <- unlist(groups, recursive = FALSE)
   diagonal <- all(vapply(parts, is_diagonal, NA))
   dfs <- gather(parts, function(part) part$df)
-  weights <- gather(parts, function(part) part$weight)
   factor <- function(part) {
     if (diagonal) part$sd else if (is_diagonal(part)) pack_diagonal(part$sd) else pack_rows(part$factor)
   }
-  plan <- list(
-    Reduce(`+`, weights, accumulate = TRUE), gather(parts, function(part) part$mean), gather(parts, factor),
-    if (any(dfs < Inf)) dfs, !diagonal
+  cumulate <- function(group) Reduce(`+`, gather(group, function(part) part$weight), accumulate = TRUE)
+  list(
+    cumulative = gather(groups, cumulate), mean = gather(parts, function(part) part$mean),
+    factor = gather(parts, factor), df = if (any(dfs < Inf)) dfs, full = !diagonal,
+    groups = as.double(cumsum(c(0, lengths(groups))))
   )
-  .Call(C_ffi_draw, n, n_dim, c(seed, offset), plan)
 }
 
 # The parts to draw from (see elliptical.R): of the density, or where that is not normalised of the one proportional to

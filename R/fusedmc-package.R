@@ -9,7 +9,10 @@
 #'   [mh_split()] and [mh_bind()] cut it for several processes.
 #' * What a run gives: [summary()][summary.mh_draws], [plot()][plot.mh_draws], and
 #'   [draws for other packages][mh_draws_convert].
+#' * [smc_sample()]: particles through tempered densities to the target, for modes that lie apart and for its evidence.
 #' * [mh_step()]: one random-walk Metropolis-Hastings step of many chains.
+#' * [importance_sample()]: importance sampling of any size; [is_summary()] for stored samples; [is_merge()] joins parts,
+#'   [adapt_proposal()] finds a proposal, [summary()][summary.is_draws] has the diagnostics.
 #' * [is_weights()]: importance weights, weighted mean and effective sample size.
 #' * The densities that all work with: [density_normal()], [density_mvnormal()], [density_student_t()],
 #'   [density_mixture()], [density_glm()], [density_product()], [density_tempered()].

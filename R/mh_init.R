@@ -3,8 +3,7 @@
 # that of the draw.
 
 start_seed <- function(seed) {
-  words <- philox_words(seed, 4, 0, 0, 0)
-  words[1] * 2^21 + words[2] %/% 2^11
+  derived_seed(seed, 4, 0)
 }
 
 # list(x, superchain, parameters, step_size): n_chains x n_dim without names, and step_size NULL but for a fit.

@@ -11,20 +11,23 @@ new_run_state <- function(target, x, precision, devices) {
   if (precision == "single") {
     x[] <- round_to_float(x)
   }
-  backend <- if (identical(devices, list("cpu"))) "cpu" else "auto"
-  log_density <- if (is_in_r(target)) {
-    evaluate_in_r(target, x, precision)
-  } else {
-    evaluate_nodes(target, x, precision, backend, 0L)
-  }
+  log_density <- evaluate_on(target, x, precision, devices)
   bad <- which(!is.finite(log_density))
   if (length(bad) > 0) {
     check_starts(x, target, list(n_start = length(bad), start_rows = utils::head(bad, 5)))
   }
   list(
-    x = x, log_density = unname(log_density), step = 0, n_accepted = numeric(nrow(x)), n_steps = 0,
+    x = x, log_density = log_density, step = 0, n_accepted = numeric(nrow(x)), n_steps = 0,
     not_finite = c(n = 0, step = NA, row = NA)
   )
+}
+
+# Log densities at the rows of x, for a run on `devices`.
+evaluate_on <- function(density, x, precision, devices) {
+  if (is_in_r(density)) {
+    return(unname(evaluate_in_r(density, x, precision)))
+  }
+  unname(evaluate_nodes(density, x, precision, if (identical(devices, list("cpu"))) "cpu" else "auto", 0L))
 }
 
 # Zeroes the sums. They are of d = x - shift, an entry per chain and dim: batch, of the batch that is not yet full;

@@ -121,7 +121,7 @@ static void time_is_weights(const char *precision, size_t n, size_t n_dim, size_
   real *x = random_matrix<real>(n * n_dim, 3), *mean = random_matrix<real>(n_components * n_dim, 1);
   real *inv_sd = constants<real>(n_components * n_dim, 1), *log_const = constants<real>(n_components, -1);
   real *third = constants<real>(n_dim, 1 / 3.0), *zero = constants<real>(n_dim, 0);
-  double *log_weights = constants<double>(n, 0), *tiles = constants<double>(n_tiles * (n_dim + 4), 0);
+  double *log_weights = constants<double>(n, 0), *tiles = constants<double>(n_tiles * (FMC_SUMMARY_COLUMNS + n_dim), 0);
   Density target = {n_dim, n_components, log_const, mean, inv_sd}, proposal = {n_dim, 1, zero, zero, third};
   d.n = s.n = n;
   d.n_dim = s.n_dim = n_dim;
@@ -130,6 +130,7 @@ static void time_is_weights(const char *precision, size_t n, size_t n_dim, size_
   d.proposal = proposal;
   d.log_weights = log_weights;
   s.log_weights = log_weights;
+  s.first_tile = 0;
   s.tiles = tiles;
   double us = median_us([&] {
     weigh(&d, (cudaStream_t)0);

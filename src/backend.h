@@ -135,23 +135,45 @@ typedef struct {
   size_t n_done;
 } fmc_mh_run_job;
 
-/* Sums relative to the largest log weight. sum_x has n_dim entries, none where there are no samples. */
+/* What samples are drawn from, as core/draw_point.h has it: sample number i comes from one of the components
+ * group[i mod n_groups] .. group[i mod n_groups + 1] - 1; `cumulative` starts anew in each group. */
 typedef struct {
-  double max, sum, sum_squares;
-  size_t n_bad; /* log weights that are NaN or +Inf; they weigh nothing */
-  double *sum_x;
-} fmc_weighted_sums;
+  size_t n_dim, count;
+  int full;
+  const double *cumulative;    /* count */
+  const double *mean, *factor; /* count x n_dim; count x n_dim, or full: count x n_dim (n_dim + 1) / 2 */
+  const double *df;            /* count, or NULL where all are normal */
+  size_t n_groups;
+  const size_t *group; /* n_groups + 1 */
+} fmc_drawing;
 
+/* Samples that stay on a GPU; the CUDA backend's own. */
+struct fmc_resident;
+
+/* Sums over weighted samples; weighted.h. */
+typedef struct fmc_is_summary fmc_is_summary;
+
+/* Samples number offset .. offset + n - 1, weighed and summed. Where neither densities nor log weights are given,
+ * draws are made and nothing is summed. */
 typedef struct {
-  size_t n, n_dim;
-  const double *samples; /* n x n_dim, or NULL with given log weights */
+  size_t n, n_dim;                     /* n_dim is 0 where there are no samples */
+  uint64_t seed, offset;               /* offset + n is 2^63 at most */
+  const double *samples;               /* n x n_dim, */
+  const struct fmc_resident *resident; /* or on the GPU, */
+  const fmc_drawing *drawing;          /* or drawn; or none of the three: log weights alone are summed */
   const fmc_density *target, *proposal;
-  const double *given_log_weights; /* n, or NULL: from the densities */
+  const double *given_log_weights; /* n, or NULL: log target - log proposal */
   int single_precision;
+  int moments;         /* FMC_MOMENTS_ of core/weighted_sums.h */
+  const double *shift; /* n_dim, where there are moments */
 
-  double *log_weights; /* n, or NULL: not wanted */
-  fmc_weighted_sums *sums;
+  double *draws;           /* n x n_dim, or NULL: not wanted */
+  double *log_weights;     /* n, or NULL: not wanted */
+  fmc_is_summary *summary; /* takes the sums; with a tail also the largest log weights. NULL: nothing is weighed */
+  uint64_t first_bad;      /* number of the first sample whose log weight is NaN or +Inf; FMC_NO_SAMPLE: none */
 } fmc_is_job;
+
+#define FMC_NO_SAMPLE UINT64_MAX
 
 typedef struct {
   size_t n, n_dim;
@@ -162,6 +184,28 @@ typedef struct {
   double *log_density; /* n */
 } fmc_log_density_job;
 
+/* Numbers, from 1, of n chosen weights; see core/resample.h. */
+typedef struct {
+  size_t n_weights, n;   /* n = 0: only the sum is wanted */
+  const double *weights; /* log weights, or natural ones */
+  int is_log, method;
+  uint64_t seed, offset; /* offset: number of the first draw */
+  uint32_t step;
+
+  /* The weights may be a piece of n_all: the largest of all is then given, what those before them sum to, and the sum
+   * of all, 0 where it is not known yet. A draw that falls outside the piece gets 0. Not for residual resampling. */
+  int is_piece;
+  size_t n_all;
+  double max;
+  uint64_t base, total;
+
+  int *indices;         /* n, or NULL: */
+  double *wide_indices; /* n, for more weights than an int can count */
+
+  size_t n_bad; /* weights that are none: nothing else is done then */
+  uint64_t sum; /* of the whole weights; 0: there is nothing to choose */
+} fmc_resample_job;
+
 typedef struct {
   char name[256];
   double memory_bytes;
@@ -171,9 +215,10 @@ typedef struct {
 typedef struct {
   const char *name;
   fmc_status (*mh_step)(const fmc_mh_step_job *job, fmc_context *context);
-  fmc_status (*is_weights)(const fmc_is_job *job, fmc_context *context);
+  fmc_status (*is_weights)(fmc_is_job *job, fmc_context *context);
   fmc_status (*log_density)(const fmc_log_density_job *job, fmc_context *context);
   fmc_status (*mh_run)(fmc_mh_run_job *job, fmc_context *context);
+  fmc_status (*resample)(fmc_resample_job *job, fmc_context *context);
 } fmc_backend;
 
 extern const fmc_backend fmc_backend_cpu;

@@ -15,7 +15,7 @@ static fmc_status mh_step(const fmc_mh_step_job *job, fmc_context *context) {
   return none(context);
 }
 
-static fmc_status is_weights(const fmc_is_job *job, fmc_context *context) {
+static fmc_status is_weights(fmc_is_job *job, fmc_context *context) {
   (void)job;
   return none(context);
 }
@@ -30,7 +30,12 @@ static fmc_status mh_run(fmc_mh_run_job *job, fmc_context *context) {
   return none(context);
 }
 
-const fmc_backend fmc_backend_cuda = {"cuda", mh_step, is_weights, log_density, mh_run};
+static fmc_status resample(fmc_resample_job *job, fmc_context *context) {
+  (void)job;
+  return none(context);
+}
+
+const fmc_backend fmc_backend_cuda = {"cuda", mh_step, is_weights, log_density, mh_run, resample};
 
 int fmc_cuda_n_devices(char *why, size_t size) {
   snprintf(why, size, "%s", why_not);

@@ -20,6 +20,11 @@ int fmc_cpu_threads(size_t n_parts, const fmc_context *context) {
   return (int)(n_parts < most ? n_parts : most);
 }
 
+size_t fmc_cpu_parts_per_look(size_t n_parts, int n_threads, const fmc_context *context) {
+  double looks = context->cpu_ns / ((double)n_threads * FMC_CPU_NS_PER_LOOK) + 1;
+  return (size_t)((double)n_parts / looks) + (size_t)n_threads;
+}
+
 static size_t n_numbers(const fmc_density *density) {
   size_t n = 0;
   for (size_t k = 0; k < density->n_nodes; k++)
@@ -73,4 +78,27 @@ static int density_f32(const fmc_density *density, fmc_cpu_density *out) {
 
 int fmc_cpu_density_new(const fmc_density *density, int single_precision, fmc_cpu_density *out) {
   return single_precision ? density_f32(density, out) : density_f64(density, out);
+}
+
+int fmc_cpu_drawing_new(const fmc_drawing *drawing, int single_precision, fmc_cpu_drawing *out) {
+  size_t n_dim = drawing->n_dim, n_means = drawing->count * n_dim;
+  size_t n_factors = drawing->full ? drawing->count * (n_dim * (n_dim + 1) / 2) : n_means;
+  out->owned = NULL;
+  if (!single_precision) {
+    out->as.f64 =
+        (fmc_draw_plan_f64){n_dim,           drawing->count, drawing->full,     drawing->cumulative, drawing->mean,
+                            drawing->factor, drawing->df,    drawing->n_groups, drawing->group};
+    return 1;
+  }
+  float *mean = malloc((n_means + n_factors) * sizeof(float)), *factor = mean + n_means;
+  if (!mean)
+    return 0;
+  for (size_t i = 0; i < n_means; i++)
+    mean[i] = (float)drawing->mean[i];
+  for (size_t i = 0; i < n_factors; i++)
+    factor[i] = (float)drawing->factor[i];
+  out->owned = mean;
+  out->as.f32 = (fmc_draw_plan_f32){n_dim,  drawing->count, drawing->full,     drawing->cumulative, mean,
+                                    factor, drawing->df,    drawing->n_groups, drawing->group};
+  return 1;
 }

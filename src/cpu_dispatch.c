@@ -60,7 +60,7 @@ size_t fmc_cpu_run_scratch(const fmc_mh_run_job *job) {
 
 size_t fmc_cpu_is_scratch(const fmc_is_job *job) {
   size_t strip = job->n_dim * FMC_STRIP * real_size(job->single_precision);
-  size_t tile = 2 * FMC_TILE * sizeof(double); /* weights and scales */
+  size_t tile = (2 * FMC_TILE + FMC_TILE_LANES) * sizeof(double); /* weights, scales and factors */
   return strip > tile ? strip : tile;
 }
 

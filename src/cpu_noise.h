@@ -58,7 +58,7 @@ static inline __m256 rows_of(const uint32_t *row) {
 #endif
 
 /* Words of FMC_STRIP chains; the low half of each entry counts. */
-static inline void noise_words(uint64_t seed, uint32_t step, uint32_t block, uint64_t first_chain,
+static inline void noise_words(uint64_t seed, uint32_t purpose, uint32_t step, uint32_t block, uint64_t first_chain,
                                uint64_t word[FMC_BLOCK][FMC_STRIP]) {
 #ifdef LANES_SET
   uint64_t chain[FMC_STRIP];
@@ -67,7 +67,7 @@ static inline void noise_words(uint64_t seed, uint32_t step, uint32_t block, uin
   const fmc_lanes m0 = LANES_SET(FMC_PHILOX_M0), m1 = LANES_SET(FMC_PHILOX_M1);
   for (size_t i = 0; i < FMC_STRIP; i += sizeof(fmc_lanes) / 8) {
     uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
-    fmc_lanes c0 = LANES_SET(step), c1 = LANES_SET((uint32_t)FMC_PURPOSE_NOISE << 28 | block);
+    fmc_lanes c0 = LANES_SET(step), c1 = LANES_SET(purpose << 28 | block);
     fmc_lanes c2 = LANES_LOAD(chain + i), c3 = LANES_HIGH(c2);
     for (int round = 0; round < 10; round++) {
       fmc_lanes p0 = LANES_MUL(m0, c0), p1 = LANES_MUL(m1, c2);
@@ -85,7 +85,7 @@ static inline void noise_words(uint64_t seed, uint32_t step, uint32_t block, uin
   }
 #else
   for (int i = 0; i < FMC_STRIP; i++) {
-    fmc_words w = fmc_words_for(seed, FMC_PURPOSE_NOISE, step, block, first_chain + (uint64_t)i);
+    fmc_words w = fmc_words_for(seed, purpose, step, block, first_chain + (uint64_t)i);
     word[0][i] = w.w0;
     word[1][i] = w.w1;
     word[2][i] = w.w2;

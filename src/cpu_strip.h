@@ -33,7 +33,7 @@ static inline void T(draw_strip)(const fmc_mh_step_job *job, size_t first, const
   REAL noise[FMC_STRIP];
   for (size_t d = 0; d < job->n_dim; d++) {
     if (d % FMC_BLOCK == 0) {
-      noise_words(job->seed, job->step, (uint32_t)(d / FMC_BLOCK), job->chain_offset + first, word);
+      noise_words(job->seed, FMC_PURPOSE_NOISE, job->step, (uint32_t)(d / FMC_BLOCK), job->chain_offset + first, word);
       noise_normals(word, z);
     }
     FMC_SIMD
@@ -150,19 +150,6 @@ static void T(mh_strip)(const fmc_mh_step_job *job, const void *target, size_t f
     double *to = job->x_new + d * n_chains + first;
     prefetch_strip_to_write(to + FMC_STRIP);
     T(select_dim)(accepted, x + d * FMC_STRIP, proposal + d * FMC_STRIP, n, to);
-  }
-}
-
-static void T(log_weights)(const fmc_is_job *job, const void *target, const void *proposal, size_t first, size_t n,
-                           double *log_weights, void *scratch) {
-  REAL *x = (REAL *)scratch, log_p[FMC_STRIP], log_q[FMC_STRIP];
-  for (size_t done = 0; done < n; done += FMC_STRIP) {
-    size_t width = n - done < FMC_STRIP ? n - done : FMC_STRIP;
-    T(gather)(job->samples, job->n, job->n_dim, first + done, width, x);
-    T(log_density_strip)(target, x, log_p);
-    T(log_density_strip)(proposal, x, log_q);
-    for (size_t i = 0; i < width; i++)
-      log_weights[done + i] = log_p[i] - log_q[i];
   }
 }
 

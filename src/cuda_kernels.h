@@ -346,7 +346,8 @@ typedef struct {
   size_t n, n_dim; /* n_dim 0: sums of the weights alone */
   const REAL *x;
   const double *log_weights;
-  double *tiles; /* a row per tile: max, sum, sum of squares, number of bad log weights, n_dim sums of x */
+  size_t first_tile;
+  double *tiles; /* rows of core/weighted_sums.h */
 } T(tile_sums_args);
 
 /* A block per tile (x) and group of FMC_DIM_GROUP dims (y); a thread per lane of the tile. */
@@ -354,7 +355,7 @@ static __global__ void __launch_bounds__(FMC_TILE_LANES) T(tile_sums_kernel)(T(t
   __shared__ double shared[FMC_TILE_LANES / 32];
   size_t first = (size_t)blockIdx.x * FMC_TILE, n = a.n - first < FMC_TILE ? a.n - first : FMC_TILE;
   size_t d0 = (size_t)blockIdx.y * FMC_DIM_GROUP;
-  double max = -FMC_INF, sum = 0, sum_squares = 0, n_bad = 0, sum_x[FMC_DIM_GROUP];
+  double max = -FMC_INF, sum = 0, sum_squares = 0, n_bad = 0, n_zero = 0, sum_x[FMC_DIM_GROUP];
 #pragma unroll
   for (int j = 0; j < FMC_DIM_GROUP; j++)
     sum_x[j] = 0;
@@ -362,6 +363,7 @@ static __global__ void __launch_bounds__(FMC_TILE_LANES) T(tile_sums_kernel)(T(t
     double log_weight = a.log_weights[first + i], scale;
     double w = fmc_online_weight(&max, log_weight, &scale);
     n_bad += fmc_log_weight_bad(log_weight);
+    n_zero += log_weight == -FMC_INF;
     sum = fmc_fma(sum, scale, w);
     sum_squares = fmc_fma(sum_squares, scale * scale, w * w);
 #pragma unroll
@@ -370,16 +372,21 @@ static __global__ void __launch_bounds__(FMC_TILE_LANES) T(tile_sums_kernel)(T(t
         sum_x[j] = fmc_weighted_add(sum_x[j], scale, w, a.x[(d0 + j) * a.n + first + i]);
   }
   double top = block_max(max, shared), factor = fmc_rescale_factor(max, top);
-  double *tile = a.tiles + blockIdx.x * (a.n_dim + 4);
+  double *tile = a.tiles + blockIdx.x * (FMC_SUMMARY_COLUMNS + a.n_dim);
   if (d0 == 0) {
     sum = block_sum(fmc_rescaled(sum, factor), shared);
     sum_squares = block_sum(fmc_rescaled(sum_squares, factor * factor), shared);
     n_bad = block_sum(n_bad, shared);
+    n_zero = block_sum(n_zero, shared);
     if (threadIdx.x == 0) {
-      tile[0] = top;
-      tile[1] = sum;
-      tile[2] = sum_squares;
-      tile[3] = n_bad;
+      tile[FMC_SUMMARY_FIRST] = (double)(a.first_tile + blockIdx.x);
+      tile[FMC_SUMMARY_LEVEL] = 0;
+      tile[FMC_SUMMARY_N] = (double)n;
+      tile[FMC_SUMMARY_N_BAD] = n_bad;
+      tile[FMC_SUMMARY_N_ZERO] = n_zero;
+      tile[FMC_SUMMARY_MAX] = top;
+      tile[FMC_SUMMARY_SUM] = sum;
+      tile[FMC_SUMMARY_SUM_SQUARES] = sum_squares;
     }
   }
 #pragma unroll
@@ -387,7 +394,7 @@ static __global__ void __launch_bounds__(FMC_TILE_LANES) T(tile_sums_kernel)(T(t
     if (d0 + j < a.n_dim) {
       double total = block_sum(fmc_rescaled(sum_x[j], factor), shared);
       if (threadIdx.x == 0)
-        tile[4 + d0 + j] = total;
+        tile[FMC_SUMMARY_COLUMNS + d0 + j] = total;
     }
 }
 

@@ -3,7 +3,6 @@
 typedef struct {
   const fmc_is_job *job;
   T(program) target, proposal;
-  fmc_tile_tree *tree;
 } T(is_call);
 
 typedef struct {
@@ -24,7 +23,7 @@ static T(is_layout) T(lay_out_is)(const T(is_call) * call, size_t n) {
   at.x = take(&used, n * n_dim * sizeof(REAL));
   at.up = used;
   at.log_weights = next_part(&used, job->given_log_weights ? 0 : n * sizeof(double));
-  at.tiles = take(&used, n_tiles * (n_dim + 4) * sizeof(double));
+  at.tiles = take(&used, n_tiles * (FMC_SUMMARY_COLUMNS + n_dim) * sizeof(double));
   at.down = used;
   if (!job->given_log_weights && !T(is_fused)(call)) {
     size_t target = T(segments)(&call->target, n), proposal = T(segments)(&call->proposal, n);
@@ -70,6 +69,7 @@ static fmc_status T(start_is_chunk)(const void *what, size_t first, size_t n, fm
   sums.n_dim = job->samples ? job->n_dim : 0;
   sums.x = (const REAL *)(slot->device + at.x);
   sums.log_weights = (const double *)(slot->device + at.given);
+  sums.first_tile = first / FMC_TILE;
   sums.tiles = (double *)(slot->device + at.tiles);
   if (!job->given_log_weights) {
     double *log_weights = (double *)(slot->device + at.log_weights);
@@ -89,16 +89,15 @@ static fmc_status T(finish_is_chunk)(const void *what, size_t first, size_t n, f
   const T(is_call) *call = (const T(is_call) *)what;
   const fmc_is_job *job = call->job;
   T(is_layout) at = T(lay_out_is)(call, n);
-  size_t row = 4 + (job->samples ? job->n_dim : 0), n_tiles = (n + FMC_TILE - 1) / FMC_TILE;
+  size_t width = fmc_is_summary_width(job->summary), n_tiles = (n + FMC_TILE - 1) / FMC_TILE;
   double *tiles = (double *)(slot->pinned + at.tiles);
   TRY(cudaStreamSynchronize(slot->stream));
   if (job->log_weights)
     fmc_stage_out(slot->pinned + (job->given_log_weights ? at.given : at.log_weights), job->log_weights, job->n, 1,
                   first, n, 0, context->n_threads);
-  for (size_t t = 0; t < n_tiles; t++, tiles += row) {
-    fmc_weighted_sums sums = {tiles[0], tiles[1], tiles[2], (size_t)tiles[3], tiles + 4};
-    fmc_tile_tree_push(call->tree, &sums);
-  }
+  for (size_t t = 0; t < n_tiles; t++, tiles += width)
+    if (!fmc_is_summary_push(job->summary, tiles))
+      TRY_STATUS(no_host_memory(context, width * sizeof(double)));
 done:
   return status;
 }
@@ -111,7 +110,7 @@ static void T(place_is)(T(is_call) * call, placement *to, T(fmc_node) * nodes) {
   call->proposal = T(place_density)(job->proposal, to, nodes + job->target->n_nodes);
 }
 
-static fmc_status T(is_weights)(const fmc_is_job *job, fmc_context *context) {
+static fmc_status T(is_weights)(fmc_is_job *job, fmc_context *context) {
   fmc_status status = FMC_OK;
   size_t n_dim = job->samples ? job->n_dim : 0;
   size_t n_nodes = job->given_log_weights ? 0 : job->target->n_nodes + job->proposal->n_nodes;
@@ -123,8 +122,8 @@ static fmc_status T(is_weights)(const fmc_is_job *job, fmc_context *context) {
 
   memset(&call, 0, sizeof call);
   call.job = job;
-  call.tree = fmc_tile_tree_new(n_dim);
-  if (!nodes || !call.tree) {
+  job->first_bad = FMC_NO_SAMPLE;
+  if (!nodes) {
     status = no_host_memory(context, n_nodes * sizeof *nodes);
     goto done;
   }
@@ -141,9 +140,7 @@ static fmc_status T(is_weights)(const fmc_is_job *job, fmc_context *context) {
   TRY_STATUS(T(bind_sources)(&call.proposal, context));
   TRY_STATUS(send_placement(&to, context));
   TRY_STATUS(run_chunks(&plan, T(start_is_chunk), T(finish_is_chunk), &call, context));
-  fmc_tile_tree_total(call.tree, job->sums);
 done:
-  fmc_tile_tree_free(call.tree);
   free(to.host);
   free(nodes);
   return status;

@@ -53,8 +53,14 @@ SEXP ffi_core_sum_log(SEXP x);
 SEXP ffi_core_cholesky(SEXP matrix);
 SEXP ffi_core_inverse_factor(SEXP factor);
 
-/* Draws from mixtures of normals and Student t: ffi_draw.c. */
-SEXP ffi_draw(SEXP n, SEXP n_dim, SEXP rng, SEXP plan);
+/* Draws, weights and their sums: ffi_importance.c. */
+SEXP ffi_importance(SEXP size, SEXP samples, SEXP drawing, SEXP target, SEXP proposal, SEXP log_weights, SEXP moments,
+                    SEXP keep, SEXP single, SEXP run);
+SEXP ffi_join_nodes(SEXP nodes);
+SEXP ffi_total_nodes(SEXP nodes);
+
+/* Resampling: ffi_resample.c. */
+SEXP ffi_resample(SEXP weights, SEXP is_log, SEXP n, SEXP method, SEXP rng, SEXP piece, SEXP run);
 
 /* Compiled densities: ffi_source.c. */
 SEXP ffi_simd_level(void);

@@ -1,8 +1,9 @@
-#include <string.h>
+#include <stdio.h>
 
 #include "core/weighted_sums.h"
 #include "cpu_dispatch.h"
 #include "ffi.h"
+#include "weighted.h"
 
 #define N_NAMED 5 /* indices named in an error message */
 
@@ -16,19 +17,34 @@ static SEXP bad_indices(const double *log_weights, size_t n, size_t n_bad) {
   return indices;
 }
 
-static SEXP mean_of(const fmc_weighted_sums *sums, size_t n_dim) {
+static SEXP mean_of(const double *total, size_t n_dim) {
   SEXP mean = Rf_allocVector(REALSXP, (R_xlen_t)n_dim);
+  double sum = total[FMC_SUMMARY_SUM];
   for (size_t d = 0; d < n_dim; d++)
-    REAL(mean)[d] = sums->sum > 0 ? sums->sum_x[d] / sums->sum : NA_REAL;
+    REAL(mean)[d] = sum > 0 ? total[FMC_SUMMARY_COLUMNS + d] / sum : NA_REAL;
   return mean;
 }
 
 /* Kish's effective sample size; rounding may not take it out of [1, n]. */
-static double ess_of(const fmc_weighted_sums *sums, double n) {
-  if (!(sums->sum > 0))
+static double ess_of(const double *total, double n) {
+  double sum = total[FMC_SUMMARY_SUM];
+  if (!(sum > 0))
     return 0;
-  double ess = sums->sum * sums->sum / sums->sum_squares;
+  double ess = sum * sum / total[FMC_SUMMARY_SUM_SQUARES];
   return ess < 1 ? 1 : ess > n ? n : ess;
+}
+
+/* Runs the job and puts the sums over all samples into a row. */
+static fmc_status run_job(SEXP run, fmc_is_job *job, double *total, fmc_context *context) {
+  job->summary = fmc_is_summary_new(job->n_dim, 0);
+  if (!job->summary) {
+    snprintf(context->message, sizeof context->message, "cannot allocate the sums of %zu dims", job->n_dim);
+    return FMC_ERROR_MEMORY;
+  }
+  fmc_status status = ffi_backend(run)->is_weights(job, context);
+  fmc_is_summary_total(job->summary, total);
+  fmc_is_summary_free(job->summary);
+  return status;
 }
 
 /* samples: matrix or NULL; target, proposal: nodes, or NULL where log_weights are given; keep:
@@ -39,7 +55,7 @@ SEXP ffi_is_weights(SEXP samples, SEXP target, SEXP proposal, SEXP log_weights, 
   size_t n = from_densities ? (size_t)Rf_nrows(samples) : (size_t)XLENGTH(log_weights);
   fmc_context context;
   fmc_density target_density, proposal_density;
-  fmc_weighted_sums sums = {.sum_x = (double *)R_alloc(n_dim ? n_dim : 1, sizeof(double))};
+  double *total = (double *)R_alloc(FMC_SUMMARY_COLUMNS + n_dim, sizeof(double));
   ffi_context(run, &context);
   if (from_densities) {
     ffi_density(target, n_dim, Rf_asLogical(single), &target_density);
@@ -57,40 +73,40 @@ SEXP ffi_is_weights(SEXP samples, SEXP target, SEXP proposal, SEXP log_weights, 
       .given_log_weights = from_densities ? NULL : REAL_RO(log_weights),
       .single_precision = Rf_asLogical(single),
       .log_weights = kept ? REAL(out) : NULL,
-      .sums = &sums,
   };
-  fmc_status status = ffi_backend(run)->is_weights(&job, &context);
-  if (status == FMC_OK && sums.n_bad > 0 && from_densities && !kept) {
+  fmc_status status = run_job(run, &job, total, &context);
+  if (status == FMC_OK && total[FMC_SUMMARY_N_BAD] > 0 && from_densities && !kept) {
     /* The bad ones must be named, so their log weights are needed after all. */
     UNPROTECT(1);
     out = PROTECT(Rf_allocVector(REALSXP, (R_xlen_t)n));
     job.log_weights = REAL(out);
-    status = ffi_backend(run)->is_weights(&job, &context);
+    status = run_job(run, &job, total, &context);
   }
   if (status != FMC_OK) {
     UNPROTECT(2);
     return ffi_failure(status, &context);
   }
+  double max = total[FMC_SUMMARY_MAX], sum = total[FMC_SUMMARY_SUM], n_bad = total[FMC_SUMMARY_N_BAD];
   const double *all = job.log_weights ? job.log_weights : job.given_log_weights;
-  SEXP bad = PROTECT(bad_indices(all, n, sums.n_bad));
+  SEXP bad = PROTECT(bad_indices(all, n, (size_t)n_bad));
   if (kept) {
-    for (size_t i = 0; sums.n_bad > 0 && i < n; i++)
+    for (size_t i = 0; n_bad > 0 && i < n; i++)
       if (fmc_log_weight_bad(job.log_weights[i]))
         job.log_weights[i] = -FMC_INF;
-    if (sums.sum > 0)
-      fmc_cpu_normalise(job.log_weights, n, &sums, REAL(weights), context.n_threads);
+    if (sum > 0)
+      fmc_cpu_normalise(job.log_weights, n, max, sum, REAL(weights), context.n_threads);
     else
       for (size_t i = 0; i < n; i++)
         REAL(weights)[i] = NA_REAL;
   }
-  double log_mean_weight = sums.sum > 0 ? sums.max + (fmc_log(sums.sum) - fmc_log((double)n)) : -FMC_INF;
+  double log_mean_weight = sum > 0 ? max + (fmc_log(sum) - fmc_log((double)n)) : -FMC_INF;
   static const char *const names[] = {"log_weights", "weights", "mean", "ess", "log_mean_weight", "n_bad", "bad"};
   SEXP values[] = {kept ? out : R_NilValue,
                    weights,
-                   PROTECT(has_samples ? mean_of(&sums, n_dim) : R_NilValue),
-                   PROTECT(Rf_ScalarReal(ess_of(&sums, (double)n))),
+                   PROTECT(has_samples ? mean_of(total, n_dim) : R_NilValue),
+                   PROTECT(Rf_ScalarReal(ess_of(total, (double)n))),
                    PROTECT(Rf_ScalarReal(log_mean_weight)),
-                   PROTECT(Rf_ScalarReal((double)sums.n_bad)),
+                   PROTECT(Rf_ScalarReal(n_bad)),
                    bad};
   SEXP list = ffi_list(7, names, values);
   UNPROTECT(7);

@@ -29,11 +29,7 @@ FMC_FN double fmc_draw_uniform(uint32_t high, uint32_t low) {
 }
 
 /* The first component whose cumulated weight is above the uniform; the last one, should rounding leave none. */
-FMC_FN size_t fmc_draw_component(const double *cumulative, size_t count, uint64_t seed, uint64_t sample) {
-  if (count == 1)
-    return 0;
-  fmc_words w = fmc_draw_words(seed, sample, FMC_DRAW_UNIFORMS, FMC_DRAW_COMPONENT_BLOCK);
-  double u = fmc_draw_uniform(w.w0, w.w1);
+FMC_FN size_t fmc_draw_component_at(const double *cumulative, size_t count, double u) {
   size_t low = 0, high = count - 1;
   while (low < high) {
     size_t middle = low + (high - low) / 2;
@@ -43,6 +39,13 @@ FMC_FN size_t fmc_draw_component(const double *cumulative, size_t count, uint64_
       low = middle + 1;
   }
   return low;
+}
+
+FMC_FN size_t fmc_draw_component(const double *cumulative, size_t count, uint64_t seed, uint64_t sample) {
+  if (count == 1)
+    return 0;
+  fmc_words w = fmc_draw_words(seed, sample, FMC_DRAW_UNIFORMS, FMC_DRAW_COMPONENT_BLOCK);
+  return fmc_draw_component_at(cumulative, count, fmc_draw_uniform(w.w0, w.w1));
 }
 
 /* One attempt at a gamma of shape d + 1/3, by a normal z and a uniform u: the factor v of d v, or 0 where it is
@@ -55,23 +58,49 @@ FMC_FN double fmc_gamma_attempt(double d, double c, double z, double u) {
   return accepted ? v : 0.0;
 }
 
-/* What a t stretches its normals by, sqrt(df / chi-square). From df = 2^60 on it is 1 to the normals' own precision. It
- * is kept finite, so that a normal of 0 gives no NaN. */
-FMC_FN double fmc_draw_stretch(double df, uint64_t seed, uint64_t sample, const float (*table)[4]) {
-  if (!(df < 0x1p60))
-    return 1.0;
-  double half = 0.5 * df, shape = half < 1.0 ? half + 1.0 : half, d = shape - 1.0 / 3.0, v = 0.0;
-  double c = 1.0 / fmc_sqrt(9.0 * d);
-  for (uint32_t attempt = 0; v == 0.0 && attempt < 100; attempt++) { /* one in twenty fails, so 100 never do */
+/* A gamma of shape df / 2, half a chi-square: d and c of its attempts. With df below 2 they are those of df + 2. */
+typedef struct {
+  double half, d, c;
+} fmc_gamma_shape;
+
+FMC_FN fmc_gamma_shape fmc_gamma_shape_of(double df) {
+  fmc_gamma_shape shape;
+  shape.half = 0.5 * df;
+  shape.d = (shape.half < 1.0 ? shape.half + 1.0 : shape.half) - 1.0 / 3.0;
+  shape.c = 1.0 / fmc_sqrt(9.0 * shape.d);
+  return shape;
+}
+
+/* The factor v of the first attempt from number `attempt` on that is accepted. One in twenty fails, so 100 never do. */
+FMC_FN double fmc_gamma_attempts(const fmc_gamma_shape *shape, uint32_t attempt, uint64_t seed, uint64_t sample,
+                                 const float (*table)[4]) {
+  double v = 0.0;
+  for (; v == 0.0 && attempt < 100; attempt++) {
     fmc_words w = fmc_draw_words(seed, sample, FMC_DRAW_ATTEMPTS + attempt, 0);
-    v = fmc_gamma_attempt(d, c, (double)fmc_normal(w.w0, table), fmc_draw_uniform(w.w2, w.w3));
+    v = fmc_gamma_attempt(shape->d, shape->c, (double)fmc_normal(w.w0, table), fmc_draw_uniform(w.w2, w.w3));
   }
-  double stretch = fmc_sqrt(half / (d * (v == 0.0 ? 1.0 : v)));
-  if (half < 1.0) { /* a gamma of shape `half` is one of shape half + 1 times u^(1 / half) */
+  return v == 0.0 ? 1.0 : v;
+}
+
+/* sqrt(df / chi-square), from the factor v. It is kept finite, so that a normal of 0 gives no NaN. */
+FMC_FN double fmc_gamma_stretch(const fmc_gamma_shape *shape, double v, double df, uint64_t seed, uint64_t sample) {
+  double stretch = fmc_sqrt(shape->half / (shape->d * v));
+  if (shape->half < 1.0) { /* a gamma of shape `half` is one of shape half + 1 times u^(1 / half) */
     fmc_words w = fmc_draw_words(seed, sample, FMC_DRAW_UNIFORMS, FMC_DRAW_SHAPE_BLOCK);
     stretch *= fmc_exp(-fmc_log(fmc_draw_uniform(w.w0, w.w1)) / df);
   }
   return stretch < 0x1.fffffffffffffp1023 ? stretch : 0x1.fffffffffffffp1023;
+}
+
+/* From this df on a t stretches by 1, to the normals' own precision. */
+#define FMC_DRAW_NORMAL_DF 0x1p60
+
+/* What a t stretches its normals by. */
+FMC_FN double fmc_draw_stretch(double df, uint64_t seed, uint64_t sample, const float (*table)[4]) {
+  if (!(df < FMC_DRAW_NORMAL_DF))
+    return 1.0;
+  fmc_gamma_shape shape = fmc_gamma_shape_of(df);
+  return fmc_gamma_stretch(&shape, fmc_gamma_attempts(&shape, 0, seed, sample, table), df, seed, sample);
 }
 
 #endif

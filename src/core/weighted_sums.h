@@ -44,6 +44,36 @@ FMC_FN double fmc_rescale_factor(double from, double to) {
 
 FMC_FN double fmc_rescaled(double sum, double factor) { return factor > 0 ? sum * factor : 0.0; }
 
+/* A sum over earlier and one over later samples; f and g bring them to the larger of their largest log weights. */
+FMC_FN double fmc_joined(double earlier, double f, double later, double g) {
+  return fmc_rescaled(earlier, f) + fmc_rescaled(later, g);
+}
+
+/* The summary of an aligned run of 2^level tiles, or of a part of one tile at level 0, is a row of doubles: these, then
+ * the columns, which are sums of w x over dims and of w times second moments. Sums are relative to `max`, sums of
+ * squares to it twice. */
+enum {
+  FMC_SUMMARY_FIRST, /* number of the first tile */
+  FMC_SUMMARY_LEVEL,
+  FMC_SUMMARY_N,      /* samples */
+  FMC_SUMMARY_N_BAD,  /* log weights that are NaN or +Inf */
+  FMC_SUMMARY_N_ZERO, /* log weights that are -Inf */
+  FMC_SUMMARY_MAX,
+  FMC_SUMMARY_SUM,
+  FMC_SUMMARY_SUM_SQUARES,
+  FMC_SUMMARY_COLUMNS
+};
+
+/* Second moments of x - shift: none, squares, or all products by rows of the lower triangle. */
+enum { FMC_MOMENTS_NONE, FMC_MOMENTS_SQUARES, FMC_MOMENTS_PRODUCTS };
+
+FMC_FN size_t fmc_n_moments(size_t n_dim, int moments) {
+  return moments == FMC_MOMENTS_PRODUCTS ? n_dim * (n_dim + 1) / 2 : moments == FMC_MOMENTS_SQUARES ? n_dim : 0;
+}
+
+/* A second moment's factor for fmc_weighted_add(): each operation is rounded. */
+FMC_FN double fmc_moment(double x, double shift_x, double y, double shift_y) { return (x - shift_x) * (y - shift_y); }
+
 /* A normalised weight: exp(log weight - max) / sum. */
 FMC_FN double fmc_normalised_weight(double log_weight, double max, double sum) {
   double w = fmc_exp(log_weight - max) / sum;

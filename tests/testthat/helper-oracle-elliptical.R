@@ -106,7 +106,8 @@ oracle_draw_stretch <- function(n, df, seed, offset) {
 }
 
 # parts: a list of list(mean, factor = lower factor or sds, df, weight).
-oracle_draw <- function(parts, n, seed, offset = 0) {
+oracle_draw <- function(parts, n, seed, offset = 0, precision = "double") {
+  rounded <- function(x) round_to(x, precision)
   n_dim <- length(parts[[1]]$mean)
   z <- oracle_draw_normals(n, n_dim, seed, offset)
   component <- oracle_draw_component(n, vapply(parts, function(part) part$weight, 0), seed, offset)
@@ -114,14 +115,15 @@ oracle_draw <- function(parts, n, seed, offset = 0) {
   for (k in unique(component)) {
     rows <- which(component == k)
     part <- parts[[k]]
-    stretch <- oracle_draw_stretch(n, part$df, seed, offset)[rows]
+    stretch <- rounded(oracle_draw_stretch(n, part$df, seed, offset)[rows])
+    factor <- rounded(part$factor)
     for (i in seq_len(n_dim)) {
-      move <- if (is.matrix(part$factor)) {
-        Reduce(`+`, lapply(seq_len(i), function(j) part$factor[i, j] * z[rows, j]))
+      move <- if (is.matrix(factor)) {
+        Reduce(function(a, b) rounded(a + b), lapply(seq_len(i), function(j) rounded(factor[i, j] * z[rows, j])))
       } else {
-        part$factor[i] * z[rows, i]
+        rounded(factor[i] * z[rows, i])
       }
-      x[rows, i] <- part$mean[i] + move * stretch
+      x[rows, i] <- rounded(rounded(part$mean[i]) + rounded(move * stretch))
     }
   }
   x

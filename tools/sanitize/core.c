@@ -9,6 +9,7 @@
 #include "backend.h"
 #include "core/core.h"
 #include "cpu_dispatch.h"
+#include "weighted.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
@@ -212,24 +213,23 @@ enum { NO_SAMPLES = 2, NOT_KEPT = 16, N_IS_CASES = 32 };
 
 static uint64_t is_once(const fmc_is_job *given, int keep, int n_threads) {
   fmc_is_job job = *given;
-  size_t n_dim = job.samples ? job.n_dim : 0;
   fmc_context context = context_new(n_threads);
-  fmc_weighted_sums sums = {.sum_x = doubles(n_dim)};
-  job.sums = &sums;
+  double *total = doubles(FMC_SUMMARY_COLUMNS + job.n_dim);
+  job.summary = fmc_is_summary_new(job.n_dim, 0);
   job.log_weights = keep ? doubles(job.n) : NULL;
   must_be_ok(fmc_backend_cpu.is_weights(&job, &context), &context);
-  const double totals[] = {sums.max, sums.sum, sums.sum_squares, (double)sums.n_bad};
-  uint64_t hash = hash_doubles(0xcbf29ce484222325u, totals, COUNT(totals));
-  hash = hash_doubles(hash, sums.sum_x, n_dim);
+  fmc_is_summary_total(job.summary, total);
+  uint64_t hash = hash_doubles(0xcbf29ce484222325u, total, FMC_SUMMARY_COLUMNS + job.n_dim);
   if (keep) {
     double *weights = doubles(job.n);
-    fmc_cpu_normalise(job.log_weights, job.n, &sums, weights, n_threads);
+    fmc_cpu_normalise(job.log_weights, job.n, total[FMC_SUMMARY_MAX], total[FMC_SUMMARY_SUM], weights, n_threads);
     hash = hash_doubles(hash, job.log_weights, job.n);
     hash = hash_doubles(hash, weights, job.n);
     free(weights);
   }
   free(job.log_weights);
-  free(sums.sum_x);
+  fmc_is_summary_free(job.summary);
+  free(total);
   return hash;
 }
 
@@ -245,7 +245,7 @@ static void is_case(size_t n, size_t n_dim, size_t n_components, int flags) {
   if (flags & EXTREME && log_weights)
     scatter_extremes(log_weights, n);
   fmc_is_job job = {.n = n,
-                    .n_dim = n_dim,
+                    .n_dim = samples ? n_dim : 0,
                     .samples = samples,
                     .target = from_densities ? &target->density : NULL,
                     .proposal = from_densities ? &proposal->density : NULL,
