@@ -11,6 +11,7 @@
 #'   [draws for other packages][mh_draws_convert].
 #' * [mh_step()]: one random-walk Metropolis-Hastings step of many chains.
 #' * [is_weights()]: importance weights, weighted mean and effective sample size.
+#' * [resample()]: choose among weighted draws so that weights become equal.
 #' * The densities that all work with: [density_normal()], [density_mvnormal()], [density_student_t()],
 #'   [density_mixture()], [density_glm()], [density_product()], [density_tempered()].
 #' * Densities of your own: [density_source()] in C, [density_function()] in R.
