@@ -12,6 +12,7 @@
 #' * [smc_sample()]: particles through tempered densities to the target, for modes that lie apart and for its evidence.
 #' * [mh_step()]: one random-walk Metropolis-Hastings step of many chains.
 #' * [is_weights()]: importance weights, weighted mean and effective sample size.
+#' * [resample()]: choose among weighted draws so that weights become equal.
 #' * The densities that all work with: [density_normal()], [density_mvnormal()], [density_student_t()],
 #'   [density_mixture()], [density_glm()], [density_product()], [density_tempered()].
 #' * Densities of your own: [density_source()] in C, [density_function()] in R.

@@ -30,7 +30,7 @@
 #' Weights become whole numbers: the largest is 2^s, with s = 61 less the bits of N, at most 52, and others are rounded
 #' down in proportion. So a weight below 2^-s of the largest counts as zero: 2^-41 with a million weights. Their sums
 #' are exact, hence the same in any order, on any machine. A weight of zero is never chosen. A random number has 64
-#' bits, so the chance of an index is off by less than 2^-64 of the sum of the whole weights, itself at most 2^61.
+#' bits: beside the rounding of weights, the chance of an index is off by less than 2^-64.
 #'
 #' @return From `log_weights`, `weights` or a result of [is_weights()]: n whole numbers from 1 to N (doubles where N is
 #'   above 2^31 - 1). From a result of [importance_sample()]: a matrix n x n_dim of the chosen draws, with their
@@ -79,20 +79,18 @@ resample_methods <- c("systematic", "stratified", "multinomial", "residual")
 # list(weights, is_log) from the one argument that is given.
 given_weights <- function(x, log_weights, weights) {
   given <- c("x", "log_weights", "weights")[!c(is.null(x), is.null(log_weights), is.null(weights))]
-  if (length(given) != 1) {
-    arg <- if (length(given) == 0) "x" else given[1]
-    rule <- if (length(given) == 0) "given, or else `log_weights` or `weights`" else "the only one"
-    rule <- sprintf("%s%s", rule, if (length(given) == 0) "" else paste0(" of ", paste0("`", given, "`", collapse = ", "), " that is given"))
-    abort_input(arg, rule, get(arg))
+  if (length(given) == 0) {
+    abort_input("x", "given, or else `log_weights` or `weights`", NULL)
   }
-  arg <- given
-  values <- switch(arg, x = resample_weights(x), log_weights = log_weights, weights = weights)
-  if (arg != "x") {
-    if (!is.numeric(values) || is.object(values) || !is.null(dim(values))) {
-      abort_input(arg, "a numeric vector", values)
-    }
+  if (length(given) > 1) {
+    rule <- sprintf("NULL where `%s` is given: either holds the weights", given[2])
+    abort_input(given[1], rule, list(x = x, log_weights = log_weights)[[given[1]]])
   }
-  list(weights = as.double(values), is_log = arg != "weights")
+  values <- switch(given, x = resample_weights(x), log_weights = log_weights, weights = weights)
+  if (!is.numeric(values) || is.object(values) || !is.null(dim(values))) {
+    abort_input(given, "a numeric vector", values)
+  }
+  list(weights = as.double(values), is_log = given != "weights")
 }
 
 # The log weights of what can be resampled.
@@ -156,7 +154,7 @@ take_resampled.is_draws <- function(x, indices) {
 take_resampled.draws <- function(x, indices) {
   format <- utils::head(intersect(class(x), paste0("draws_", c("matrix", "array", "df", "list", "rvars"))), 1)
   all <- unclass(posterior::as_draws_matrix(posterior::merge_chains(x)))
-  chosen <- all[indices, posterior::variables(x), drop = FALSE]
+  chosen <- all[indices, setdiff(colnames(all), ".log_weight"), drop = FALSE]
   dimnames(chosen) <- list(NULL, colnames(chosen))
   getExportedValue("posterior", paste0("as_", format))(posterior::as_draws_matrix(chosen))
 }

@@ -164,7 +164,7 @@ typedef struct {
 
 /* Numbers, from 1, of n chosen weights; see core/resample.h. */
 typedef struct {
-  size_t n_weights, n; /* n = 0: only the sum is wanted */
+  size_t n_weights, n;   /* n = 0: only the sum is wanted */
   const double *weights; /* log weights, or natural ones */
   int is_log, method;
   uint64_t seed, offset; /* offset: number of the first draw */

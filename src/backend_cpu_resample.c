@@ -1,5 +1,5 @@
-/* Resampling on the CPU: passes over tiles of weights, then over parts of the draws. All is in whole numbers, so threads
- * may take tiles as they come. */
+/* Resampling on the CPU: passes over tiles of weights, then over parts of the draws. All is in whole numbers, so
+ * threads may take tiles as they come. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,10 +8,8 @@
 
 /* Work of a thread, in nanoseconds, between two looks for an interrupt. */
 #define NS_PER_LOOK 5e7
-#define DRAWS_PER_PART 1024
+#define DRAWS_PER_PART 512 /* a cache line each fits into the first cache */
 #define BUCKETS_PER_PART 4096
-/* Draws whose places in memory are asked for ahead of their search. */
-#define DRAWS_AHEAD 16
 /* With fewer draws than one to so many weights, a search over all weights is cheaper than a guide. */
 #define WEIGHTS_PER_DRAW 16
 
@@ -20,13 +18,13 @@
 #endif
 
 /* Cumulated whole numbers with a guide to them: positions b << shift .. ((b + 1) << shift) - 1 belong to
- * numbers guide[b] .. guide[b + 1]. Without a guide there is one such range, of all numbers. */
+ * numbers guide[b] .. guide[b + 1]. Without a guide all numbers are searched. */
 typedef struct {
   const uint64_t *cumulated;
   size_t n, n_buckets;
   uint64_t base, sum; /* positions base .. base + sum - 1 belong to it */
   int shift;
-  size_t *guide;
+  uint32_t *guide;
 } table;
 
 typedef struct {
@@ -66,9 +64,7 @@ static fmc_status over_parts(phase run, call *c, size_t n_parts, fmc_context *co
   return FMC_OK;
 }
 
-static size_t tile_size(const call *c, size_t tile) {
-  return smaller(FMC_TILE, c->job->n_weights - tile * FMC_TILE);
-}
+static size_t tile_size(const call *c, size_t tile) { return smaller(FMC_TILE, c->job->n_weights - tile * FMC_TILE); }
 
 static void range_phase(call *c, size_t tile) {
   const fmc_resample_job *job = c->job;
@@ -135,47 +131,57 @@ static void guide_phase(call *c, size_t part) {
   uint64_t width_less_one = ((uint64_t)1 << t->shift) - 1;
   size_t i = fmc_resample_search(t->cumulated, 0, t->n, (uint64_t)first << t->shift);
   memset(t->guide + first, 0, (end - first) * sizeof *t->guide);
-  t->guide[first] = i;
+  uint32_t highest = (uint32_t)i;
   for (; i < t->n; i++) {
     size_t bucket = (size_t)((t->cumulated[i] + width_less_one) >> t->shift);
     if (bucket >= end)
       break;
-    t->guide[bucket] = i + 1;
+    t->guide[bucket] = (uint32_t)(i + 1);
   }
-  for (size_t bucket = first + 1; bucket < end; bucket++)
-    if (t->guide[bucket] < t->guide[bucket - 1])
-      t->guide[bucket] = t->guide[bucket - 1];
+  for (size_t bucket = first; bucket < end; bucket++) {
+    highest = t->guide[bucket] > highest ? t->guide[bucket] : highest;
+    t->guide[bucket] = highest;
+  }
 }
 
-static size_t guided_search(const table *t, uint64_t position) {
-  size_t bucket = (size_t)(position >> t->shift);
-  return fmc_resample_search(t->cumulated, t->guide[bucket], t->guide[bucket + 1], position);
+/* Buckets hold about a number each: steps without a branch find most positions. */
+static size_t guided_search(const table *t, size_t i, uint64_t position) {
+  const uint64_t *cumulated = t->cumulated;
+  i += cumulated[i] <= position;
+  i += cumulated[i] <= position;
+  i += cumulated[i] <= position;
+  if (cumulated[i] <= position)
+    i = fmc_resample_search(cumulated, i + 1, t->guide[(position >> t->shift) + 1], position);
+  return i;
+}
+
+static void write_index(const fmc_resample_job *job, size_t draw, size_t index) {
+  if (job->indices)
+    job->indices[draw] = (int)index;
+  else
+    job->wide_indices[draw] = (double)index;
 }
 
 static void draw_phase(call *c, size_t part) {
-  const fmc_resample_job *job = c->job;
   const table *t = &c->from;
-  size_t first = part * DRAWS_PER_PART, n = smaller(DRAWS_PER_PART, c->n - first);
+  size_t first = part * DRAWS_PER_PART, n = smaller(DRAWS_PER_PART, c->n - first), start[DRAWS_PER_PART];
   uint64_t position[DRAWS_PER_PART];
   if (c->are_positions)
     for (size_t j = 0; j < n; j++)
       position[j] = first + j;
   else
     c->kernels->resample_positions(&c->plan, first, n, position);
-  for (size_t j = 0; j < n; j++)
-    position[j] -= t->base; /* of one outside it is then at least the sum */
   for (size_t j = 0; j < n; j++) {
-    size_t index = 0, at = c->first + first + j;
-    if (t->guide && j + 2 * DRAWS_AHEAD < n && position[j + 2 * DRAWS_AHEAD] < t->sum)
-      __builtin_prefetch(t->guide + (position[j + 2 * DRAWS_AHEAD] >> t->shift), 0);
-    if (t->guide && j + DRAWS_AHEAD < n && position[j + DRAWS_AHEAD] < t->sum)
-      __builtin_prefetch(t->cumulated + t->guide[position[j + DRAWS_AHEAD] >> t->shift], 0);
+    position[j] -= t->base; /* one outside the table is then not below its sum */
+    start[j] = t->guide && position[j] < t->sum ? t->guide[position[j] >> t->shift] : 0;
+    __builtin_prefetch(t->cumulated + start[j], 0);
+  }
+  for (size_t j = 0; j < n; j++) {
+    size_t index = 0;
     if (position[j] < t->sum)
-      index = 1 + (t->guide ? guided_search(t, position[j]) : fmc_resample_search(t->cumulated, 0, t->n, position[j]));
-    if (job->indices)
-      job->indices[at] = (int)index;
-    else
-      job->wide_indices[at] = (double)index;
+      index = 1 + (t->guide ? guided_search(t, start[j], position[j])
+                            : fmc_resample_search(t->cumulated, 0, t->n, position[j]));
+    write_index(c->job, c->first + first + j, index);
   }
 }
 
@@ -187,7 +193,7 @@ static fmc_status draw_from(call *c, const uint64_t *cumulated, uint64_t base, u
   table from = {cumulated, n_weights, 0, base, sum, 0, NULL};
   if (n == 0)
     return FMC_OK;
-  if (sum > 0 && n >= n_weights / WEIGHTS_PER_DRAW) {
+  if (sum > 0 && n >= n_weights / WEIGHTS_PER_DRAW && n_weights < UINT32_MAX) {
     while (sum >> from.shift >= n_weights)
       from.shift++;
     from.n_buckets = (size_t)((sum - 1) >> from.shift) + 1;

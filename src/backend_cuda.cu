@@ -17,6 +17,7 @@
 
 #include "core/core.h"
 #include "core/normal_shared.h"
+#include "core/resample.h"
 
 #define FMC_DIM_GROUP 8      /* dims whose sums one block of threads keeps in registers */
 #define FMC_REGISTER_DIMS 32 /* dims of a sample that one thread keeps in registers */
@@ -66,6 +67,10 @@ static __device__ double block_sum(double value, double *shared) {
 
 #include "cuda_run_common.h"
 
+#include "cuda_resample.h"
+
+#include "cuda_resample_calls.h"
+
 #define IS_SINGLE (sizeof(REAL) == sizeof(float))
 
 #include "core/real_f64.h"
@@ -109,4 +114,4 @@ static fmc_status is_weights(const fmc_is_job *job, fmc_context *context) { CALL
 static fmc_status log_density(const fmc_log_density_job *job, fmc_context *context) { CALL(log_density, job); }
 static fmc_status mh_run(fmc_mh_run_job *job, fmc_context *context) { CALL(mh_run, job); }
 
-const fmc_backend fmc_backend_cuda = {"cuda", mh_step, is_weights, log_density, mh_run};
+const fmc_backend fmc_backend_cuda = {"cuda", mh_step, is_weights, log_density, mh_run, resample};
