@@ -211,6 +211,8 @@ static void time_run(const char *precision, size_t n, size_t n_dim, size_t n_ste
   a.shift = sums ? shift : NULL;
   a.seed = 1;
   a.keys = fmc_keys_of(1);
+  a.two = 2;
+  a.one_bits = 0x3f800000u;
   a.x = x;
   a.log_density = log_density;
   a.sums = all;

@@ -14,23 +14,21 @@ typedef struct {
   double *sums, *range;
   unsigned *n_accepted;
   fmc_gpu_not_finite *not_finite;
+  uint32_t two, one_bits; /* see run_table */
 } T(run_args);
 
-/* Copies of the normals' table, each in banks of its own: the eight threads whose 16-byte loads are served together
- * then never wait for each other. */
-#define RUN_COPIES 8
+/* Threads of a block, for so many dims a thread: what the registers of an SM allow. */
+#define RUN_THREADS(per_thread) ((per_thread) <= 16 ? 512 : 256)
 
-/* Threads of a block, for so many dims a thread. */
-#define RUN_THREADS(per_thread) ((per_thread) <= 8 ? 512 : 128)
+/* For so many dims a thread, sums are kept in registers, else in shared memory; and so are shifts. */
+#define RUN_REGISTER_SUMS 8
+#define RUN_REGISTER_SHIFTS 4
 
-/* Smallest and largest states are kept in registers for so many dims a thread, else in shared memory. */
-#define RUN_REGISTER_RANGE 4
-
-/* Shared memory: the normals' table, step sizes, the target's parameters, shifts, smallest and largest states. What
- * stands for each dim is filled up with zeros to n_padded dims: a dim that is not there then stays at 0 and adds 0 to
- * every sum, and the kernel needs to ask for none. */
+/* Shared memory: the normals' table, step sizes, the target's parameters, shifts, the block's smallest and largest
+ * states, sums of each thread. What stands for each dim is filled up with zeros to n_padded dims: a dim that is not
+ * there then stays at 0 and adds 0 to every sum, and the kernel needs to ask for none. */
 typedef struct {
-  size_t step_size, log_const, mean, inv_sd, shift, least, most, all;
+  size_t step_size, log_const, mean, inv_sd, shift, reach, least, most, batch, squares, all;
 } T(run_layout);
 
 static __host__ __device__ __forceinline__ size_t T(run_place)(size_t *used, size_t bytes) {
@@ -43,14 +41,17 @@ static __host__ __device__ __forceinline__ T(run_layout)
     T(lay_out_run)(size_t n_padded, size_t n_components, int standard, int sums, int per_thread) {
   T(run_layout) at;
   size_t used = RUN_COPIES * FMC_NORMAL_ROWS * sizeof(float4), parameters = standard ? 0 : n_components * n_padded;
-  size_t column = sums ? (size_t)per_thread * RUN_THREADS(per_thread) : 0;
+  size_t column = sums && per_thread > RUN_REGISTER_SUMS ? (size_t)per_thread * RUN_THREADS(per_thread) : 0;
   at.step_size = T(run_place)(&used, n_padded * sizeof(REAL));
   at.log_const = T(run_place)(&used, n_components * sizeof(REAL));
   at.mean = T(run_place)(&used, parameters * sizeof(REAL));
   at.inv_sd = T(run_place)(&used, parameters * sizeof(REAL));
   at.shift = T(run_place)(&used, sums ? n_padded * sizeof(double) : 0);
-  at.least = T(run_place)(&used, column * sizeof(REAL));
-  at.most = T(run_place)(&used, column * sizeof(REAL));
+  at.reach = T(run_place)(&used, sums ? n_padded * sizeof(double) : 0);
+  at.least = T(run_place)(&used, sums ? n_padded * sizeof(long long) : 0);
+  at.most = T(run_place)(&used, sums ? n_padded * sizeof(long long) : 0);
+  at.batch = T(run_place)(&used, column * sizeof(double));
+  at.squares = T(run_place)(&used, column * sizeof(double));
   at.all = used;
   return at;
 }
@@ -58,6 +59,8 @@ static __host__ __device__ __forceinline__ T(run_layout)
 /* Sum over the lanes of a chain: those of a thread as a tree, then the threads' as a tree. All get it. */
 template <int LANES> static __device__ __forceinline__ REAL T(sum_of_group)(REAL (&sum)[LANES], int group) {
   REAL total = T(tree_of_lanes)(sum);
+  if (group == 1)
+    return total;
 #pragma unroll
   for (int stride = 1; stride < 32; stride *= 2)
     if (stride < group)
@@ -65,9 +68,59 @@ template <int LANES> static __device__ __forceinline__ REAL T(sum_of_group)(REAL
   return total;
 }
 
-static __device__ __forceinline__ float T(normal_from_copy)(const float4 *copy, uint32_t word) {
-  float4 c = copy[fmc_normal_row(word) * RUN_COPIES];
-  return fmc_normal_cubic(word, c.x, c.y, c.z, c.w);
+/* log u of steps to come, worked out by the threads of a chain together: each holds those of one counter of uniforms.
+ * In double precision log u is only needed to decide, and float is enough for that unless it is close: it is kept as a
+ * float, or NaN where that is not good to RUN_LOG_U_ERROR. */
+#define RUN_LOG_U_STEPS (IS_SINGLE ? 4 : 2) /* steps that a counter serves */
+#define RUN_LOG_U_ERROR 0x1p-12
+
+typedef struct {
+  uint32_t first; /* counter of the chain's first thread */
+  float of_0, of_1, of_2, of_3;
+} T(run_log_u);
+
+/* log u to RUN_LOG_U_ERROR from the top 24 bits k of u's first word, so that u is within 2^-24 above k 2^-24. Where k
+ * is below 2^13 that is too coarse. The polynomial is log(m) on [1, 2] to 7e-5. */
+static __device__ __forceinline__ float T(rough_log_u)(uint32_t high) {
+  uint32_t k = high >> 8, bits = fmc_bitsf((float)k);
+  float m = fmc_from_bitsf((bits & 0x7fffffu) | 0x3f800000u);
+  float exponent = fmc_from_bitsf(bits >> 23 | 0x4b000000u) - (0x1p23f + 151.0f);
+  float p = -0x1.cf6f98p-5f;
+  p = fmc_fmaf(p, m, 0x1.c9e930p-2f);
+  p = fmc_fmaf(p, m, -0x1.784dfcp+0f);
+  p = fmc_fmaf(p, m, 0x1.691c2ap+1f);
+  p = fmc_fmaf(p, m, -0x1.bde52cp+0f);
+  return k < 1u << 13 ? FMC_NANF : fmc_fmaf(exponent, FMC_LN2_HIF, p);
+}
+
+static __device__ __forceinline__ void T(look_ahead)(T(run_log_u) * log_u, const fmc_keys *keys, uint32_t step,
+                                                     int member, uint64_t number) {
+  log_u->first = step / RUN_LOG_U_STEPS;
+  fmc_words w = {log_u->first + (uint32_t)member, (uint32_t)FMC_PURPOSE_ACCEPT << 28, (uint32_t)number,
+                 (uint32_t)(number >> 32)};
+  w = fmc_philox_keyed(w, keys);
+  if (IS_SINGLE) {
+    log_u->of_0 = fmc_logf(fmc_uniform_of_wordf(w.w0));
+    log_u->of_1 = fmc_logf(fmc_uniform_of_wordf(w.w1));
+    log_u->of_2 = fmc_logf(fmc_uniform_of_wordf(w.w2));
+    log_u->of_3 = fmc_logf(fmc_uniform_of_wordf(w.w3));
+  } else {
+    log_u->of_0 = T(rough_log_u)(w.w0);
+    log_u->of_1 = T(rough_log_u)(w.w2);
+  }
+}
+
+/* Decides as fmc_accept() with the exact log u does: where a float decides, the exact one lies on the same side. */
+static __device__ __forceinline__ int T(decide_step)(REAL log_old, REAL log_new, const T(run_log_u) * log_u,
+                                                     uint64_t seed, uint32_t step, uint64_t number, int group) {
+  float mine = step & 1 ? log_u->of_1 : log_u->of_0;
+  if (IS_SINGLE && step & 2)
+    mine = step & 1 ? log_u->of_3 : log_u->of_2;
+  float rough = group == 1 ? mine : __shfl_sync(0xffffffffu, mine, (int)(step / RUN_LOG_U_STEPS - log_u->first), group);
+  REAL exact = (REAL)rough;
+  if (!IS_SINGLE && !(fabs((double)(log_new - log_old) - (double)rough) > RUN_LOG_U_ERROR))
+    exact = T(fmc_log_uniform)(seed, step, number);
+  return T(fmc_accept)(log_old, log_new, exact);
 }
 
 /* a.group threads share a chain; each has LANES of the canonical lanes, of DEPTH blocks of four dims. STANDARD: one
@@ -82,25 +135,37 @@ static __global__ void __launch_bounds__(RUN_THREADS(LANES *DEPTH *FMC_BLOCK))
   const int n_padded = n_lanes * DEPTH * FMC_BLOCK;
   const T(run_layout) at = T(lay_out_run)(n_padded, n_components, STANDARD, SUMS, PER_THREAD);
   float4 *copies = (float4 *)run_shared;
-  const float4 *table = copies + threadIdx.x % RUN_COPIES;
+  const run_table table = {(uint32_t)__cvta_generic_to_shared(copies + threadIdx.x % RUN_COPIES), a.two, a.one_bits};
   REAL *step_size = (REAL *)(run_shared + at.step_size), *log_const = (REAL *)(run_shared + at.log_const);
   REAL *mean = (REAL *)(run_shared + at.mean), *inv_sd = (REAL *)(run_shared + at.inv_sd);
-  double *shift = (double *)(run_shared + at.shift);
-  REAL *least = (REAL *)(run_shared + at.least) + threadIdx.x, *most = (REAL *)(run_shared + at.most) + threadIdx.x;
+  double *shift = (double *)(run_shared + at.shift), *reach = (double *)(run_shared + at.reach);
+  long long *least = (long long *)(run_shared + at.least), *most = (long long *)(run_shared + at.most);
 
-  for (int d = threadIdx.x; d < n_padded; d += THREADS) {
-    step_size[d] = d < n_dim ? a.step_size[d] : (REAL)0;
-    if (SUMS)
-      shift[d] = d < n_dim ? a.shift[d] : 0;
+/* The dim of place k of thread `of` of a chain, and where in shared memory an array has it: 16 bytes of a thread beside
+ * those of the next one. */
+#define RUN_DIM_OF(of, k)                                                                                              \
+  (((of)*LANES + (k) / (DEPTH * FMC_BLOCK) + n_lanes * ((k) / FMC_BLOCK % DEPTH)) * FMC_BLOCK + (k) % FMC_BLOCK)
+#define RUN_AT_OF(type, of, k) (((k) / RUN_PACK(type) * group + (of)) * RUN_PACK(type) + (k) % RUN_PACK(type))
+#define RUN_PACK(type) (16 / (int)sizeof(type))
+#define RUN_DIM(k) RUN_DIM_OF(member, k)
+#define RUN_AT(type, k) RUN_AT_OF(type, member, k)
+  for (int e = threadIdx.x; e < n_padded; e += THREADS) {
+    const int k = e % PER_THREAD, of = e / PER_THREAD, d = RUN_DIM_OF(of, k), to = RUN_AT_OF(REAL, of, k);
+    step_size[to] = d < n_dim ? a.step_size[d] : (REAL)0;
+    if (SUMS) {
+      const int at = RUN_AT_OF(double, of, k);
+      least[d] = d < n_dim ? ((const long long *)a.range)[2 * d] : ordered_bits(-FMC_INF);
+      most[d] = d < n_dim ? ((const long long *)a.range)[2 * d + 1] : ordered_bits(FMC_INF);
+      shift[at] = d < n_dim ? a.shift[d] : 0;
+      reach[at] = run_reach(shift[at], least[d], most[d]);
+    }
+    for (int c = 0; !STANDARD && c < n_components; c++) {
+      mean[c * n_padded + to] = d < n_dim ? a.target.mean[c * n_dim + d] : (REAL)0;
+      inv_sd[c * n_padded + to] = d < n_dim ? a.target.inv_sd[c * n_dim + d] : (REAL)0;
+    }
   }
   for (int k = threadIdx.x; k < n_components; k += THREADS)
     log_const[k] = a.target.log_const[k];
-  if (!STANDARD)
-    for (int e = threadIdx.x; e < n_components * n_padded; e += THREADS) {
-      int k = e / n_padded, d = e % n_padded;
-      mean[e] = d < n_dim ? a.target.mean[k * n_dim + d] : (REAL)0;
-      inv_sd[e] = d < n_dim ? a.target.inv_sd[k * n_dim + d] : (REAL)0;
-    }
   for (int e = threadIdx.x; e < RUN_COPIES * FMC_NORMAL_ROWS; e += THREADS) {
     const float *row = fmc_normal_table[e / RUN_COPIES];
     copies[e] = make_float4(row[0], row[1], row[2], row[3]);
@@ -113,28 +178,33 @@ static __global__ void __launch_bounds__(RUN_THREADS(LANES *DEPTH *FMC_BLOCK))
   const size_t chain = live ? wanted : a.n_chains - 1, n_all = a.n_chains * a.n_dim;
   const uint64_t number = a.first_chain + chain;
 
-/* The dim of place k of this thread. */
-#define RUN_DIM(k)                                                                                                     \
-  ((member * LANES + (k) / (DEPTH * FMC_BLOCK) + n_lanes * ((k) / FMC_BLOCK % DEPTH)) * FMC_BLOCK + (k) % FMC_BLOCK)
-  REAL x[PER_THREAD], log_old = a.log_density[chain], log_u = 0;
-  const bool IN_SHARED = PER_THREAD > RUN_REGISTER_RANGE;
-  const int RANGE = IN_SHARED ? 1 : PER_THREAD;
-  double batch[PER_THREAD], squares[PER_THREAD];
-  REAL low[RANGE], high[RANGE];
+  REAL x[PER_THREAD], log_old = a.log_density[chain];
+  const bool IN_SHARED = PER_THREAD > RUN_REGISTER_SUMS;
+  const int HERE = IN_SHARED ? 1 : PER_THREAD;
+  double batch_here[HERE], squares_here[HERE];
+  double *batch_there = (double *)(run_shared + at.batch) + threadIdx.x;
+  double *squares_there = (double *)(run_shared + at.squares) + threadIdx.x;
+#define BATCH(k) (*(IN_SHARED ? &batch_there[(k)*THREADS] : &batch_here[(k) % HERE]))
+#define SQUARES(k) (*(IN_SHARED ? &squares_there[(k)*THREADS] : &squares_here[(k) % HERE]))
+  const bool KEPT_HERE = PER_THREAD <= RUN_REGISTER_SHIFTS;
+  const int KNOWN = KEPT_HERE ? PER_THREAD : 1;
+  double shift_here[KNOWN], reach_here[KNOWN];
+#define SHIFT(k) (KEPT_HERE ? shift_here[(k) % KNOWN] : shift[RUN_AT(double, k)])
+#define REACH(k) (KEPT_HERE ? reach_here[(k) % KNOWN] : reach[RUN_AT(double, k)])
   unsigned n_accepted = 0;
+  bool moved = true; /* since the range was last looked at */
+  unsigned n_looked = 0;
+  T(run_log_u) log_us;
+  REAL log_u = 0;
 #pragma unroll
   for (int k = 0; k < PER_THREAD; k++) {
     const int d = RUN_DIM(k);
     x[k] = d < n_dim ? a.x[(size_t)d * a.n_chains + chain] : (REAL)0;
     if (SUMS) {
-      batch[k] = d < n_dim ? a.sums[FMC_SUM_BATCH * n_all + (size_t)d * a.n_chains + chain] : 0;
-      squares[k] = d < n_dim ? a.sums[FMC_SUM_SQUARES * n_all + (size_t)d * a.n_chains + chain] : 0;
-      low[k % RANGE] = (REAL)FMC_INF;
-      high[k % RANGE] = -(REAL)FMC_INF;
-      if (IN_SHARED) {
-        least[k * THREADS] = (REAL)FMC_INF;
-        most[k * THREADS] = -(REAL)FMC_INF;
-      }
+      BATCH(k) = d < n_dim ? a.sums[FMC_SUM_BATCH * n_all + (size_t)d * a.n_chains + chain] : 0;
+      SQUARES(k) = d < n_dim ? a.sums[FMC_SUM_SQUARES * n_all + (size_t)d * a.n_chains + chain] : 0;
+      shift_here[k % KNOWN] = shift[RUN_AT(double, k)];
+      reach_here[k % KNOWN] = reach[RUN_AT(double, k)];
     }
   }
 
@@ -143,8 +213,12 @@ static __global__ void __launch_bounds__(RUN_THREADS(LANES *DEPTH *FMC_BLOCK))
   size_t until_store = a.draws ? a.store - a.n_before % a.store : 0, draw = 0;
   for (unsigned t = 0; t < (unsigned)a.n_steps; t++) {
     const uint32_t step = a.first_step + t;
-    if ((t & (unsigned)(group - 1)) == 0) /* each thread of the group for a step of its own */
+    if (LANES > 1) {
+      if (t == 0 || step / RUN_LOG_U_STEPS - log_us.first == (uint32_t)group)
+        T(look_ahead)(&log_us, &a.keys, step, member, number);
+    } else if ((t & (unsigned)(group - 1)) == 0) { /* each thread of the group for a step of its own */
       log_u = T(fmc_log_uniform)(a.seed, step + (uint32_t)member, number);
+    }
 
     REAL proposal[PER_THREAD], sum[LANES];
 #pragma unroll
@@ -152,14 +226,15 @@ static __global__ void __launch_bounds__(RUN_THREADS(LANES *DEPTH *FMC_BLOCK))
       sum[lane] = 0;
 #pragma unroll
       for (int depth = 0; depth < DEPTH; depth++) {
-        const int k0 = (lane * DEPTH + depth) * FMC_BLOCK, d0 = RUN_DIM(k0);
-        fmc_words w = {step, (uint32_t)FMC_PURPOSE_NOISE << 28 | (uint32_t)(d0 / FMC_BLOCK), (uint32_t)number,
+        const int k0 = (lane * DEPTH + depth) * FMC_BLOCK;
+        fmc_words w = {step, (uint32_t)FMC_PURPOSE_NOISE << 28 | (uint32_t)(RUN_DIM(k0) / FMC_BLOCK), (uint32_t)number,
                        (uint32_t)(number >> 32)};
         w = fmc_philox_keyed(w, &a.keys);
         uint32_t word[FMC_BLOCK] = {w.w0, w.w1, w.w2, w.w3};
 #pragma unroll
         for (int j = 0; j < FMC_BLOCK; j++) {
-          proposal[k0 + j] = T(fmc_propose)(x[k0 + j], step_size[d0 + j], (REAL)T(normal_from_copy)(table, word[j]));
+          proposal[k0 + j] =
+              T(fmc_propose)(x[k0 + j], step_size[RUN_AT(REAL, k0 + j)], (REAL)run_normal(&table, word[j]));
           if (STANDARD)
             sum[lane] = R_FMA(proposal[k0 + j], proposal[k0 + j], sum[lane]);
         }
@@ -176,8 +251,8 @@ static __global__ void __launch_bounds__(RUN_THREADS(LANES *DEPTH *FMC_BLOCK))
           sum[lane] = 0;
 #pragma unroll
           for (int e = 0; e < DEPTH * FMC_BLOCK; e++) {
-            const int k = lane * DEPTH * FMC_BLOCK + e, d = RUN_DIM(k);
-            sum[lane] = T(fmc_square_add)(sum[lane], proposal[k], mean[c * n_padded + d], inv_sd[c * n_padded + d]);
+            const int k = lane * DEPTH * FMC_BLOCK + e, of = c * n_padded + RUN_AT(REAL, k);
+            sum[lane] = T(fmc_square_add)(sum[lane], proposal[k], mean[of], inv_sd[of]);
           }
         }
         REAL term = T(fmc_log_component)(log_const[c], T(sum_of_group)(sum, group));
@@ -190,13 +265,16 @@ static __global__ void __launch_bounds__(RUN_THREADS(LANES *DEPTH *FMC_BLOCK))
     }
 
     const int code =
-        T(fmc_accept)(log_old, log_new, __shfl_sync(0xffffffffu, log_u, (int)(t & (unsigned)(group - 1)), group));
+        LANES > 1
+            ? T(decide_step)(log_old, log_new, &log_us, a.seed, step, number, group)
+            : T(fmc_accept)(log_old, log_new, __shfl_sync(0xffffffffu, log_u, (int)(t & (unsigned)(group - 1)), group));
     const bool accepted = code == FMC_ACCEPTED;
+    moved |= accepted;
     log_old = accepted ? log_new : log_old;
     n_accepted += accepted;
 #pragma unroll
     for (int k = 0; k < PER_THREAD; k++)
-      x[k] = accepted ? proposal[k] : x[k];
+      move_if(accepted, &x[k], proposal[k]);
     if (code == FMC_PROPOSAL_NOT_FINITE && member == 0 && live)
       fmc_gpu_note(a.not_finite, step, chain);
 
@@ -206,17 +284,33 @@ static __global__ void __launch_bounds__(RUN_THREADS(LANES *DEPTH *FMC_BLOCK))
     if (SUMS) {
       const bool batch_ends = --until_batch == 0;
 #pragma unroll
-      for (int k = 0; k < PER_THREAD; k++) {
-        fmc_chain_add((double)x[k], shift[RUN_DIM(k)], &batch[k], &squares[k]);
-        if (IN_SHARED) {
-          if (x[k] < least[k * THREADS])
-            least[k * THREADS] = x[k];
-          if (x[k] > most[k * THREADS])
-            most[k * THREADS] = x[k];
-        } else {
-          low[k % RANGE] = x[k] < low[k % RANGE] ? x[k] : low[k % RANGE];
-          high[k % RANGE] = x[k] > high[k % RANGE] ? x[k] : high[k % RANGE];
+      for (int k = 0; k < PER_THREAD; k++)
+        fmc_chain_add((double)x[k], SHIFT(k), &BATCH(k), &SQUARES(k));
+      bool outside = false;
+      if (moved) {
+        moved = false;
+#pragma unroll
+        for (int k = 0; k < PER_THREAD; k++)
+          outside |= !(fabs((double)x[k] - SHIFT(k)) < REACH(k));
+      }
+      if (outside) {
+#pragma unroll
+        for (int k = 0; k < PER_THREAD; k++) {
+          atomicMin(&least[RUN_DIM(k)], ordered_bits((double)x[k]));
+          atomicMax(&most[RUN_DIM(k)], ordered_bits((double)x[k]));
         }
+      }
+      n_looked++;
+      if ((n_looked & (n_looked - 1)) == 0) { /* ever more rarely, as extremes are; all threads of the block together */
+        __syncthreads();
+        for (int e = threadIdx.x; e < n_padded; e += THREADS) {
+          const int at = RUN_AT_OF(double, e / PER_THREAD, e % PER_THREAD);
+          const int d = RUN_DIM_OF(e / PER_THREAD, e % PER_THREAD);
+          reach[at] = run_reach(shift[at], least[d], most[d]);
+        }
+        __syncthreads();
+        for (int k = 0; k < KNOWN; k++)
+          reach_here[k] = reach[RUN_AT(double, k)];
       }
       if (batch_ends) {
         until_batch = a.batch;
@@ -224,7 +318,7 @@ static __global__ void __launch_bounds__(RUN_THREADS(LANES *DEPTH *FMC_BLOCK))
         for (int k = 0; k < PER_THREAD; k++) {
           const size_t to = (size_t)RUN_DIM(k) * a.n_chains + chain;
           if (RUN_DIM(k) < n_dim && live)
-            fmc_chain_end_batch(&batch[k], a.sums + FMC_SUM_TOTAL * n_all + to,
+            fmc_chain_end_batch(&BATCH(k), a.sums + FMC_SUM_TOTAL * n_all + to,
                                 a.sums + FMC_SUM_BATCH_SQUARES * n_all + to);
         }
       }
@@ -249,55 +343,50 @@ static __global__ void __launch_bounds__(RUN_THREADS(LANES *DEPTH *FMC_BLOCK))
     if (d < n_dim && live) {
       a.x[(size_t)d * a.n_chains + chain] = x[k];
       if (SUMS) {
-        a.sums[FMC_SUM_BATCH * n_all + (size_t)d * a.n_chains + chain] = batch[k];
-        a.sums[FMC_SUM_SQUARES * n_all + (size_t)d * a.n_chains + chain] = squares[k];
+        a.sums[FMC_SUM_BATCH * n_all + (size_t)d * a.n_chains + chain] = BATCH(k);
+        a.sums[FMC_SUM_SQUARES * n_all + (size_t)d * a.n_chains + chain] = SQUARES(k);
       }
-    }
-    if (SUMS && !IN_SHARED) {
-      least[k * THREADS] = low[k % RANGE];
-      most[k * THREADS] = high[k % RANGE];
     }
   }
   if (!SUMS)
     return;
-  /* Smallest and largest of the block's chains; a thread for each dim. */
   __syncthreads();
-  for (int e = threadIdx.x; e < PER_THREAD * group; e += THREADS) {
-    const int k = e / group, of = e % group;
-    const int d =
-        (of * LANES + k / (DEPTH * FMC_BLOCK) + n_lanes * (k / FMC_BLOCK % DEPTH)) * FMC_BLOCK + k % FMC_BLOCK;
-    const REAL *low = least - threadIdx.x + k * THREADS + of, *high = most - threadIdx.x + k * THREADS + of;
-    REAL smallest = low[0], largest = high[0];
-    for (int c = group; c < THREADS; c += group) {
-      smallest = low[c] < smallest ? low[c] : smallest;
-      largest = high[c] > largest ? high[c] : largest;
-    }
-    if (d < n_dim && smallest <= largest)
-      fmc_gpu_extend(a.range + 2 * d, (double)smallest, (double)largest);
+  for (int d = threadIdx.x; d < n_dim; d += THREADS) {
+    atomicMin((long long *)a.range + 2 * d, least[d]);
+    atomicMax((long long *)a.range + 2 * d + 1, most[d]);
   }
-#undef RUN_DIM
 }
+#undef BATCH
+#undef SQUARES
+#undef SHIFT
+#undef REACH
+#undef RUN_DIM
+#undef RUN_DIM_OF
+#undef RUN_AT
+#undef RUN_AT_OF
+#undef RUN_PACK
 
 /* Threads a chain, lanes and depth of each thread, for the shape of a run. */
 typedef struct {
   int group, lanes, depth;
 } T(run_shape);
 
-/* Four lanes a thread where there are chains enough to fill the GPU: what a chain needs once is then done by fewer.
- * Sums would take too much shared memory then. */
-static T(run_shape) T(shape_of_run)(size_t n_chains, size_t n_dim, int sums) {
+/* Several lanes a thread where there are chains enough to fill the GPU: what a chain needs once is then done by fewer.
+ * Sums of almost every state are better kept in registers, which have room for those of two lanes. */
+static T(run_shape) T(shape_of_run)(const T(run_args) * a) {
   T(run_shape) shape;
-  int n_lanes = (int)fmc_n_lanes(n_dim);
+  int n_lanes = (int)fmc_n_lanes(a->n_dim), most = a->shift && a->thin < 4 ? 2 : 4;
   shape.depth = 1;
-  while ((size_t)n_lanes * shape.depth * FMC_BLOCK < n_dim)
+  while ((size_t)n_lanes * shape.depth * FMC_BLOCK < a->n_dim)
     shape.depth *= 2;
-  shape.lanes = shape.depth == 1 && n_lanes >= 4 && !sums && n_chains * n_lanes / 4 >= (size_t)kept.n_sms * 512 ? 4 : 1;
+  int enough = a->n_chains * n_lanes / most >= (size_t)kept.n_sms * 512;
+  shape.lanes = shape.depth == 1 && n_lanes >= most && enough ? most : 1;
   shape.group = n_lanes / shape.lanes;
   return shape;
 }
 
 static size_t T(run_shared_bytes)(const T(run_args) * a, int standard) {
-  T(run_shape) shape = T(shape_of_run)(a->n_chains, a->n_dim, a->shift != NULL);
+  T(run_shape) shape = T(shape_of_run)(a);
   return T(lay_out_run)((size_t)shape.group * shape.lanes * shape.depth * FMC_BLOCK,
                         standard ? 1 : a->target.n_components, standard, a->shift != NULL,
                         shape.lanes * shape.depth * FMC_BLOCK)
@@ -320,22 +409,24 @@ done:
 
 static fmc_status T(launch_run)(const T(run_args) * args, int standard, cudaStream_t stream, fmc_context *context) {
   T(run_args) a = *args;
-  T(run_shape) shape = T(shape_of_run)(a.n_chains, a.n_dim, a.shift != NULL);
+  T(run_shape) shape = T(shape_of_run)(&a);
   a.group = shape.group;
+#define LAUNCH(lanes, depth)                                                                                           \
+  (a.shift ? T(launch_run_shape) < lanes, depth, true > : T(launch_run_shape) < lanes, depth,                          \
+   false >)(&a, standard, stream, context)
   if (shape.lanes == 4)
-    return T(launch_run_shape)<4, 1, false>(&a, standard, stream, context);
-#define LAUNCH(depth)                                                                                                  \
-  (a.shift ? T(launch_run_shape) < 1, depth, true > : T(launch_run_shape) < 1, depth, false >)(&a, standard, stream,   \
-                                                                                               context)
+    return LAUNCH(4, 1);
+  if (shape.lanes == 2)
+    return T(launch_run_shape)<2, 1, true>(&a, standard, stream, context);
   switch (shape.depth) {
   case 1:
-    return LAUNCH(1);
+    return LAUNCH(1, 1);
   case 2:
-    return LAUNCH(2);
+    return LAUNCH(1, 2);
   case 4:
-    return LAUNCH(4);
+    return LAUNCH(1, 4);
   default:
-    return LAUNCH(8);
+    return LAUNCH(1, 8);
   }
 #undef LAUNCH
 }

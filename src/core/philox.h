@@ -75,12 +75,14 @@ FMC_FN double fmc_accept_uniform(uint64_t seed, uint32_t step, uint64_t chain) {
   return (fmc_from_bits(0x3ff0000000000000u | k) - 1.0) + 0x1p-53; /* (k + 0.5) * 2^-52, exact */
 }
 
-/* Single: the top 23 bits of one word; a counter serves four steps. */
+/* (k + 0.5) * 2^-23 with k the top 23 bits, exact. */
+FMC_FN float fmc_uniform_of_wordf(uint32_t word) { return (fmc_from_bitsf(0x3f800000u | word >> 9) - 1.0f) + 0x1p-24f; }
+
+/* Single: one word; a counter serves four steps. */
 FMC_FN float fmc_accept_uniformf(uint64_t seed, uint32_t step, uint64_t chain) {
   fmc_words w = fmc_words_for(seed, FMC_PURPOSE_ACCEPT, step >> 2, 0, chain);
   uint32_t low = step & 1 ? w.w1 : w.w0, high = step & 1 ? w.w3 : w.w2;
-  uint32_t k = (step & 2 ? high : low) >> 9;
-  return (fmc_from_bitsf(0x3f800000u | k) - 1.0f) + 0x1p-24f; /* (k + 0.5) * 2^-23, exact */
+  return fmc_uniform_of_wordf(step & 2 ? high : low);
 }
 
 #endif
