@@ -14,6 +14,7 @@
 #' * [importance_sample()]: importance sampling of any size; [is_summary()] for stored samples; [is_merge()] joins parts,
 #'   [adapt_proposal()] finds a proposal, [summary()][summary.is_draws] has the diagnostics.
 #' * [is_weights()]: importance weights, weighted mean and effective sample size.
+#' * [resample()]: choose among weighted draws so that weights become equal.
 #' * The densities that all work with: [density_normal()], [density_mvnormal()], [density_student_t()],
 #'   [density_mixture()], [density_glm()], [density_product()], [density_tempered()].
 #' * Densities of your own: [density_source()] in C, [density_function()] in R.

@@ -30,7 +30,7 @@
 #' Weights become whole numbers: the largest is 2^s, with s = 61 less the bits of N, at most 52, and others are rounded
 #' down in proportion. So a weight below 2^-s of the largest counts as zero: 2^-41 with a million weights. Their sums
 #' are exact, hence the same in any order, on any machine. A weight of zero is never chosen. A random number has 64
-#' bits, so the chance of an index is off by less than 2^-64 of the sum of the whole weights, itself at most 2^61.
+#' bits: beside the rounding of weights, the chance of an index is off by less than 2^-64.
 #'
 #' @return From `log_weights`, `weights` or a result of [is_weights()]: n whole numbers from 1 to N (doubles where N is
 #'   above 2^31 - 1). From a result of [importance_sample()]: a matrix n x n_dim of the chosen draws, with their

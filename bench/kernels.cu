@@ -229,6 +229,46 @@ static void time_run(const char *precision, size_t n, size_t n_dim, size_t n_ste
     OK(cudaFree(p));
 }
 
+/* All passes of one call with n weights and n draws, and a copy of the weights, which a call overwrites. */
+static void time_resample(const char *method_name, int method, size_t n, double rate) {
+  fmc_resample_job job = {n, n};
+  resample_args a;
+  memset(&a, 0, sizeof a);
+  resample_memory &m = a.memory;
+  size_t n_tiles = (n + FMC_TILE - 1) / FMC_TILE;
+  unsigned tiles = (unsigned)n_tiles, draws = (unsigned)((n + RS_THREADS - 1) / RS_THREADS);
+  double *weights = random_matrix<double>(n, 1);
+  int *out = constants<int>(n, 0);
+  char *memory;
+  uint64_t sum;
+  OK(cudaMalloc(&memory, place_resample(&job, n_tiles, NULL, &m)));
+  place_resample(&job, n_tiles, memory, &m);
+  fmc_weight_scale scale = fmc_weight_scale_of(2, 1, fmc_weight_bits(n));
+  auto weigh = [&] {
+    cudaMemcpyAsync(m.numbers, weights, n * sizeof(double), cudaMemcpyDeviceToDevice);
+    weight_range_kernel<<<tiles, RS_THREADS>>>((const double *)m.numbers, n, 1, m.tile_max, m.tile_bad);
+    join_range_kernel<<<1, RS_SCAN_THREADS>>>(m.tile_max, m.tile_bad, n_tiles, m.totals);
+    whole_weights_kernel<<<tiles, RS_THREADS>>>(m.numbers, n, scale, m.tile_sums);
+    scan_tiles_kernel<<<1, RS_SCAN_THREADS>>>(m.tile_sums, n_tiles, &m.totals->sum);
+    cumulate_kernel<<<tiles, RS_THREADS>>>(m.numbers, n, m.tile_sums);
+  };
+  weigh();
+  OK(cudaMemcpy(&sum, &m.totals->sum, sizeof sum, cudaMemcpyDeviceToHost));
+  a.n_weights = n;
+  a.n_tiles = n_tiles;
+  a.sum = sum;
+  a.plan = fmc_resample_plan_of(method, n, sum, 1, 0, 0);
+  double us = median_us([&] {
+    weigh();
+    resample_kernel<<<draws, RS_THREADS>>>(a, (size_t)0, n, out);
+  });
+  char what[100];
+  snprintf(what, sizeof what, "resample, %s, %zu from %zu", method_name, n, n);
+  report(what, us, (double)n * (sizeof(double) + sizeof(int)), rate);
+  for (void *p : {(void *)weights, (void *)out, (void *)memory})
+    OK(cudaFree(p));
+}
+
 int main(int argc, char **argv) {
   bool only_runs = argc > 1 && !strcmp(argv[1], "runs");
   cudaDeviceProp properties;
@@ -252,6 +292,11 @@ int main(int argc, char **argv) {
   n_runs = 31, n_launches = 20;
   if (only_runs)
     return 0;
+  for (size_t n : {(size_t)1000000, (size_t)1 << 24}) {
+    time_resample("systematic", FMC_SYSTEMATIC, n, rate);
+    time_resample("stratified", FMC_STRATIFIED, n, rate);
+    time_resample("multinomial", FMC_MULTINOMIAL, n, rate);
+  }
   size_t shapes[][2] = {{4096, 64}, {1048576, 16}, {16384, 512}, {65536, 5}};
   for (auto &shape : shapes) {
     time_mh_step<double, mh_args_f64, mh_constants_f64, mixture_f64>("double", shape[0], shape[1], rate, n_sms,

@@ -1,6 +1,6 @@
 # Times calls of mh_step() and is_weights() on R matrices, the R call included, and a step of a run of mh_sample(),
 # beside the same in plain R, in one run.
-#   Rscript bench/run.R [--large] [--only=calls|runs|regression]
+#   Rscript bench/run.R [--large] [--only=calls|runs|resample|regression]
 # Prints tables in Markdown. In that of calls: medians in milliseconds, and how many times plain R takes longer. A round
 # times each `n_block` times in a row, as a loop of steps would, and takes the variants in random order: a machine that
 # slows down slows all of them.
@@ -277,6 +277,37 @@ report_step <- function(what, variant, us, plain_us) {
   cat(sprintf("| %s | %s | %.3f | %s |\n", what, variant, us / 1e3, ratio))
 }
 
+# ---- resampling ------------------------------------------------------------------------------
+
+# Posterior's methods are loops in R: one call is enough.
+time_resample <- function(n = 1e6) {
+  header()
+  log_weights <- rnorm(n)
+  plain <- list(
+    systematic = function() findInterval((seq_len(n) - runif(1)) / n, cumsum(exp(log_weights)) / sum(exp(log_weights))),
+    multinomial = function() sample.int(n, n, TRUE, exp(log_weights))
+  )
+  for (method in names(plain)) {
+    variants <- list("plain R" = plain[[method]])
+    threads <- backend_info()$threads
+    for (cores in unique(c(1, min(2, threads), threads))) {
+      name <- sprintf("CPU, %s", counted_threads(cores))
+      variants[[name]] <- with_threads(cores, function() {
+        resample(log_weights = log_weights, method = method, seed = 1, backend = "cpu")
+      })
+    }
+    if (has_gpu) {
+      variants$GPU <- function() resample(log_weights = log_weights, method = method, seed = 1, backend = "cuda")
+    }
+    report(sprintf("resample(), %s, 1e6 from 1e6", method), variants, 2)
+  }
+  if (requireNamespace("posterior", quietly = TRUE)) {
+    draws <- posterior::as_draws_matrix(matrix(0, n, 1, dimnames = list(NULL, "x")))
+    seconds <- system.time(posterior::resample_draws(draws, exp(log_weights), method = "stratified"))[[3]]
+    cat(sprintf("| resample_draws(), stratified, 1e6 from 1e6 | posterior | %.0f | |\n", 1e3 * seconds))
+  }
+}
+
 # ---- all -------------------------------------------------------------------------------------
 
 set.seed(1)
@@ -290,6 +321,7 @@ if (wanted("runs")) {
     time_nvrtc()
   }
 }
+if (wanted("resample")) time_resample()
 if (wanted("regression")) {
   cat("\n| a step of a run | variant | ms | plain R / this |\n|---|---|---|---|\n")
   time_regression(100000, plain = TRUE)

@@ -14,6 +14,8 @@ test_that("the parts agree with each other", {
   shares <- fit$stages[c("unique", "acceptance", "moved")]
   expect_true(all(shares > 0 & shares <= 1))
   expect_identical(fit$state$log_target, unname(log_density(fit$target, fit$draws)))
+  # steps are counted on, so no stage meets words of another
+  expect_identical(fit$state$step, sum(fit$stages$n_moves))
   expect_null(fit$state$x)
   expect_identical(as.matrix(fit), fit$draws)
 })

@@ -3,10 +3,12 @@
 test_that("a stage is draws, weights, resampling and steps of the public functions", {
   target <- density_normal(c(1, -1), c(0.5, 1))
   initial <- density_normal(0, 3)
-  for (precision in case_precisions) {
+  for (case in list(list("double", 1), list("single", 1), list("double", 2))) {
+    precision <- case[[1]]
+    n_islands <- case[[2]]
     suppressWarnings(
       fit <- smc_sample(target, initial, 200,
-        n_islands = 1, n_moves = 2, max_stages = 1, covariance = "diagonal", seed = 5, precision = precision
+        n_islands = n_islands, n_moves = 2, max_stages = 1, covariance = "diagonal", seed = 5, precision = precision
       ),
       classes = "fusedmc_warning_unfinished"
     )
@@ -18,7 +20,13 @@ test_that("a stage is draws, weights, resampling and steps of the public functio
     expect_equal(fit$beta, beta, tolerance = 1e-5)
     expect_equal(fit$log_evidence, log(mean(exp(fit$beta * gap))), tolerance = 1e-12)
     expect_equal(fit$stages$ess, ess(fit$beta), tolerance = 1e-12)
-    index <- resample(log_weights = fit$beta * gap, seed = 5, step = 1)
+    index <- as.vector(resample(log_weights = fit$beta * gap, seed = 5, step = 1))
+    if (n_islands == 2) {
+      islands <- list(1:100, 101:200)
+      index <- unlist(lapply(islands, function(at) {
+        at[resample_indices(fit$beta * gap[at], 100, "systematic", 5, 1, at[1] - 1)]
+      }))
+    }
     expect_identical(fit$stages$unique, length(unique(index)) / 200)
     x <- x[index, ]
     path <- density_product(density_tempered(initial, 1 - fit$beta), density_tempered(target, fit$beta))

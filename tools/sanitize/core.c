@@ -8,6 +8,7 @@
 
 #include "backend.h"
 #include "core/core.h"
+#include "core/resample.h"
 #include "cpu_dispatch.h"
 #include "weighted.h"
 
@@ -386,6 +387,34 @@ static void normal_cases(void) {
   }
 }
 
+/* Indices of one call. */
+static uint64_t resample_once(fmc_resample_job *job, int n_threads) {
+  fmc_context context = context_new(n_threads);
+  job->indices = allocate(job->n, sizeof(int));
+  must_be_ok(fmc_backend_cpu.resample(job, &context), &context);
+  uint64_t hash = hash_bytes(0xcbf29ce484222325u, &job->sum, sizeof job->sum);
+  if (job->sum > 0 && job->n_bad == 0)
+    hash = hash_bytes(hash, job->indices, job->n * sizeof(int));
+  free(job->indices);
+  return hash;
+}
+
+static void resample_case(size_t n_weights, size_t n, int method, int is_log, int bad) {
+  double *weights = uniforms(n_weights, 12, is_log ? -40 : 0, 1);
+  for (size_t i = 0; i < n_weights; i += 3)
+    weights[i] = is_log ? -FMC_INF : 0;
+  if (bad)
+    scatter_extremes(weights, n_weights);
+  fmc_resample_job job = {.n_weights = n_weights, .n = n, .weights = weights, .is_log = is_log, .method = method};
+  fmc_cpu_use("baseline");
+  uint64_t expected = resample_once(&job, 1);
+  for (size_t l = 0; l < COUNT(levels); l++)
+    if (fmc_cpu_use(levels[l]))
+      for (int n_threads = 1; n_threads <= 3; n_threads++)
+        compare(resample_once(&job, n_threads), expected, "resample", levels[l], n_threads, n_weights, n);
+  free(weights);
+}
+
 int main(void) {
   static const size_t ns[] = {0, 1, 2, 31, 32, 33, 100}, dims[] = {1, 2, 3, 4, 5, 17, 33, 130},
                       sizes[] = {0, 1, 255, 256, 257, 4095, 4096, 4097, 12289};
@@ -397,6 +426,11 @@ int main(void) {
     for (size_t j = 0; j < 5; j++)
       for (int flags = 0; flags < N_IS_CASES; flags++)
         is_case(sizes[i], dims[j], 1 + (i + j) % 3, flags);
+  for (size_t i = 0; i < COUNT(sizes); i++)
+    for (size_t j = 0; j < COUNT(sizes); j++)
+      for (int method = FMC_SYSTEMATIC; method <= FMC_RESIDUAL; method++)
+        for (int flags = 0; flags < 4; flags++)
+          resample_case(sizes[i], sizes[j], method, flags & 1, flags >> 1);
   density_cases();
   math_cases();
   normal_cases();
