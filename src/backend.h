@@ -167,7 +167,7 @@ typedef struct {
   int moments;         /* FMC_MOMENTS_ of core/weighted_sums.h */
   const double *shift; /* n_dim, where there are moments */
 
-  double *draws;           /* n x n_dim, or NULL: not wanted */
+  double *draws;           /* what is drawn, n x n_dim, or NULL: not wanted */
   double *log_weights;     /* n, or NULL: not wanted */
   fmc_is_summary *summary; /* takes the sums; with a tail also the largest log weights. NULL: nothing is weighed */
   uint64_t first_bad;      /* number of the first sample whose log weight is NaN or +Inf; FMC_NO_SAMPLE: none */

@@ -386,6 +386,8 @@ static void normal_cases(void) {
   }
 }
 
+#include "importance.h"
+
 int main(void) {
   static const size_t ns[] = {0, 1, 2, 31, 32, 33, 100}, dims[] = {1, 2, 3, 4, 5, 17, 33, 130},
                       sizes[] = {0, 1, 255, 256, 257, 4095, 4096, 4097, 12289};
@@ -398,6 +400,7 @@ int main(void) {
       for (int flags = 0; flags < N_IS_CASES; flags++)
         is_case(sizes[i], dims[j], 1 + (i + j) % 3, flags);
   density_cases();
+  importance_cases();
   math_cases();
   normal_cases();
   printf("sanitize: %ld comparisons, %ld different\n", n_compared, n_different);
