@@ -60,5 +60,6 @@ join_nodes <- function(nodes) {
 total_nodes <- function(nodes) {
   total <- check_result(.Call(C_ffi_total_nodes, nodes), "cpu")
   rows <- rownames(nodes)
-  c(as.list(stats::setNames(total[3:8], rows[3:8])), list(sum_x = total[rows == "sum_x"], second = total[rows == "second"]))
+  columns <- list(sum_x = total[rows == "sum_x"], second = total[rows == "second"])
+  c(as.list(stats::setNames(total[3:8], rows[3:8])), columns)
 }

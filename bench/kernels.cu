@@ -1,7 +1,8 @@
 /* Times the kernels alone, on matrices that already lie on the GPU, against the time their bytes need.
  *   nvcc -O3 --fmad=false -std=c++17 -arch=native -Isrc bench/kernels.cu src/weighted.c src/stage.c -o kernels &&
- * ./kernels The floor counts each input read once and each output written once, at a copy's bandwidth measured first in
- * the same run. */
+ * ./kernels
+ * With the argument `runs` or `is`, runs or importance sampling alone. The floor counts each input read once and each
+ * output written once, at a copy's bandwidth measured first in the same run. */
 #include "../src/backend_cuda.cu"
 
 #include <algorithm>
@@ -112,36 +113,135 @@ static void time_mh_step(const char *precision, size_t n, size_t n_dim, double r
     OK(cudaFree(p));
 }
 
+/* Best and median of times of one launch each, in microseconds. */
+template <typename Launch> static void best_and_median_us(int n, Launch launch, double *best, double *median) {
+  int before[] = {n_runs, n_launches};
+  std::vector<double> times;
+  n_runs = 1, n_launches = 1;
+  for (int i = 0; i < n; i++)
+    times.push_back(median_us(launch));
+  n_runs = before[0], n_launches = before[1];
+  std::sort(times.begin(), times.end());
+  *best = times[0];
+  *median = times[n / 2];
+}
+
+static sample_notes no_notes() {
+  static void *counters = constants<double>(2, 0);
+  sample_notes notes = {(unsigned long long *)counters, DBL_MAX, NULL, (unsigned long long *)counters + 1, 0};
+  return notes;
+}
+
+/* Log weights and sums as two kernels, for few samples. */
 template <typename real, typename Densities, typename Sums, typename Density, typename Weigh, typename Sum>
 static void time_is_weights(const char *precision, size_t n, size_t n_dim, size_t n_components, double rate,
                             Weigh weigh, Sum sum) {
   Densities d;
   Sums s;
-  size_t n_tiles = (n + FMC_TILE - 1) / FMC_TILE;
+  memset(&s, 0, sizeof s);
   real *x = random_matrix<real>(n * n_dim, 3), *mean = random_matrix<real>(n_components * n_dim, 1);
   real *inv_sd = constants<real>(n_components * n_dim, 1), *log_const = constants<real>(n_components, -1);
   real *third = constants<real>(n_dim, 1 / 3.0), *zero = constants<real>(n_dim, 0);
-  double *log_weights = constants<double>(n, 0), *tiles = constants<double>(n_tiles * (FMC_SUMMARY_COLUMNS + n_dim), 0);
+  sample_range range = {0, n};
+  size_t n_tiles = n_tiles_of(&range);
+  double *log_weights = constants<double>(n, 0), *rows = constants<double>(n_tiles * (n_dim + FMC_SUMMARY_COLUMNS), 0);
   Density target = {n_dim, n_components, log_const, mean, inv_sd}, proposal = {n_dim, 1, zero, zero, third};
-  d.n = s.n = n;
+  d.n = n;
   d.n_dim = s.n_dim = n_dim;
+  d.stride = s.stride = n;
   d.x = s.x = x;
   d.target = target;
   d.proposal = proposal;
   d.log_weights = log_weights;
+  s.range = range;
   s.log_weights = log_weights;
-  s.first_tile = 0;
-  s.tiles = tiles;
+  s.notes = no_notes();
+  s.rows = rows;
   double us = median_us([&] {
     weigh(&d, (cudaStream_t)0);
     sum(&s, (cudaStream_t)0);
   });
   char what[100];
-  snprintf(what, sizeof what, "is_weights %zu x %zu, K = %zu, %s", n, n_dim, n_components, precision);
+  snprintf(what, sizeof what, "log weights and sums, %zu x %zu, K = %zu, %s", n, n_dim, n_components, precision);
   report(what, us, (double)n * (n_dim * sizeof(real) + sizeof(double)), rate);
   for (void *p : {(void *)x, (void *)mean, (void *)inv_sd, (void *)log_const, (void *)third, (void *)zero,
-                  (void *)log_weights, (void *)tiles})
+                  (void *)log_weights, (void *)rows})
     OK(cudaFree(p));
+}
+
+/* Importance sampling in one pass, and its tiles joined; samples drawn, or read where they lie. */
+template <typename real, typename Args, typename Density, typename Launch>
+static void time_fused(const char *precision, size_t n, size_t n_dim, size_t n_components, bool drawn, bool squares,
+                       double rate, Launch launch) {
+  Args a;
+  memset(&a, 0, sizeof a);
+  size_t stride = (n + RESIDENT_ALIGN - 1) / RESIDENT_ALIGN * RESIDENT_ALIGN;
+  real *x = drawn ? NULL : constants<real>(stride * n_dim, 0), *mean = random_matrix<real>(n_components * n_dim, 1);
+  if (!drawn) { /* one column's values for all: the host would take long for more */
+    real *column = random_matrix<real>(stride, 3);
+    for (size_t d = 0; d < n_dim; d++)
+      OK(cudaMemcpy(x + d * stride, column, stride * sizeof(real), cudaMemcpyDeviceToDevice));
+    OK(cudaFree(column));
+  }
+  real *inv_sd = constants<real>(n_components * n_dim, 0.9), *log_const = constants<real>(n_components, -1);
+  real *third = constants<real>(n_dim, 1 / 3.0), *zero = constants<real>(n_dim, 0.1);
+  size_t group[] = {0, 1}, *d_group;
+  OK(cudaMalloc(&d_group, sizeof group));
+  OK(cudaMemcpy(d_group, group, sizeof group, cudaMemcpyHostToDevice));
+  a.range = {0, n};
+  size_t n_tiles = n_tiles_of(&a.range), width = FMC_SUMMARY_COLUMNS + (squares ? 2 : 1) * n_dim;
+  double *rows = constants<double>(n_tiles * width, 0), *nodes = constants<double>(n_tiles * width, 0);
+  a.n_dim = n_dim;
+  a.stride = stride;
+  a.x = x;
+  a.seed = 1;
+  a.keys = fmc_keys_of(1);
+  a.plan.n_dim = n_dim;
+  a.plan.count = a.plan.n_groups = 1;
+  a.plan.group = d_group;
+  for (size_t d = 0; d < n_dim; d++)
+    a.draw_sd[d] = 3;
+  a.target = {n_dim, n_components, log_const, mean, inv_sd};
+  a.proposal = {n_dim, 1, zero, zero, third};
+  a.notes = no_notes();
+  a.rows = rows;
+  fmc_context context;
+  double best, median, joined = 0;
+  best_and_median_us(
+      15, [&] { launch(&a, squares, (cudaStream_t)0, &context); }, &best, &median);
+  if (n_tiles > FMC_UNJOINED)
+    joined = median_us([&] { launch_join(&a.range, width, rows, nodes, (cudaStream_t)0); });
+  double bytes = drawn ? 0 : (double)n * n_dim * sizeof(real);
+  printf("| %s, %s, %zu x %zu, K = %zu, %s | %.1f | %.1f | %.2f | %.1f | %.1f |\n", drawn ? "drawn" : "read",
+         squares ? "squares" : "no moments", n, n_dim, n_components, precision, best, median, bytes / best / 1e6,
+         bytes / rate, joined);
+  for (void *p : {(void *)x, (void *)mean, (void *)inv_sd, (void *)log_const, (void *)third, (void *)zero,
+                  (void *)d_group, (void *)rows, (void *)nodes})
+    OK(cudaFree(p));
+}
+
+static void time_importance(double rate) {
+  printf("\n| two kernels | us | bytes' floor, us | ratio |\n|---|---|---|---|\n");
+  for (size_t n : {(size_t)4096, (size_t)32768, (size_t)131072, (size_t)262144}) {
+    time_is_weights<double, log_weights_args_f64, tile_sums_args_f64, mixture_f64>(
+        "double", n, 16, 3, rate, launch_log_weights_f64, launch_tile_sums_f64);
+    time_is_weights<float, log_weights_args_f32, tile_sums_args_f32, mixture_f32>(
+        "single", n, 16, 3, rate, launch_log_weights_f32, launch_tile_sums_f32);
+  }
+  printf("\n| fused | best, us | median, us | TB/s | bytes' floor, us | joining the tiles, us "
+         "|\n|---|---|---|---|---|---|\n");
+  for (size_t n : {(size_t)262144, (size_t)1 << 20, (size_t)1 << 24, (size_t)100000000})
+    for (bool drawn : {true, false})
+      for (bool squares : {false, true}) {
+        time_fused<double, fused_args_f64, mixture_f64>("double", n, 16, 3, drawn, squares, rate, launch_fused_f64);
+        time_fused<float, fused_args_f32, mixture_f32>("single", n, 16, 3, drawn, squares, rate, launch_fused_f32);
+      }
+  for (size_t n_dim : {2, 5, 8}) {
+    time_fused<double, fused_args_f64, mixture_f64>("double", 1 << 26, n_dim, 3, true, false, rate, launch_fused_f64);
+    time_fused<float, fused_args_f32, mixture_f32>("single", 1 << 26, n_dim, 3, true, false, rate, launch_fused_f32);
+    time_fused<double, fused_args_f64, mixture_f64>("double", 1 << 26, n_dim, 3, false, false, rate, launch_fused_f64);
+    time_fused<float, fused_args_f32, mixture_f32>("single", 1 << 26, n_dim, 3, false, false, rate, launch_fused_f32);
+  }
 }
 
 /* A step of a logistic regression: proposals, both log densities, decision. */
@@ -270,7 +370,7 @@ static void time_resample(const char *method_name, int method, size_t n, double 
 }
 
 int main(int argc, char **argv) {
-  bool only_runs = argc > 1 && !strcmp(argv[1], "runs");
+  bool only_runs = argc > 1 && !strcmp(argv[1], "runs"), only_is = argc > 1 && !strcmp(argv[1], "is");
   cudaDeviceProp properties;
   OK(cudaGetDeviceProperties(&properties, 0));
   double rate = copy_rate();
@@ -278,6 +378,10 @@ int main(int argc, char **argv) {
          rate / 1e6);
   int n_sms = properties.multiProcessorCount;
   kept.n_sms = n_sms;
+  if (only_is) {
+    time_importance(rate);
+    return 0;
+  }
   printf("\n| step of a run | us |\n|---|---|\n");
   n_runs = 5, n_launches = 2; /* a launch is many steps */
   size_t runs[][3] = {{4096, 64, 2000}, {1048576, 16, 200}, {16384, 512, 200}};
@@ -304,12 +408,7 @@ int main(int argc, char **argv) {
     time_mh_step<float, mh_args_f32, mh_constants_f32, mixture_f32>("single", shape[0], shape[1], rate, n_sms,
                                                                     launch_mh_step_f32);
   }
-  for (size_t n : {(size_t)4096, (size_t)1 << 20, (size_t)1 << 24}) {
-    time_is_weights<double, log_weights_args_f64, tile_sums_args_f64, mixture_f64>(
-        "double", n, 16, 3, rate, launch_log_weights_f64, launch_tile_sums_f64);
-    time_is_weights<float, log_weights_args_f32, tile_sums_args_f32, mixture_f32>(
-        "single", n, 16, 3, rate, launch_log_weights_f32, launch_tile_sums_f32);
-  }
+  time_importance(rate);
   printf("\n| step of a regression | us | terms a nanosecond |\n|---|---|---|\n");
   for (size_t n_obs : {100, 1000, 10000, 100000, 1000000}) {
     time_glm<double, fmc_node_f64, mh_args_f64, points_f64>("double", 1024, n_obs, 10, GLM_STEP(f64));

@@ -147,8 +147,15 @@ typedef struct {
   const size_t *group; /* n_groups + 1 */
 } fmc_drawing;
 
-/* Samples that stay on a GPU; the CUDA backend's own. */
-struct fmc_resident;
+/* A matrix that stays on a GPU. */
+typedef struct fmc_resident {
+  size_t n, n_dim;
+  int single_precision;
+  int device;
+  size_t stride, bytes;      /* columns are `stride` numbers apart */
+  void *values;              /* NULL: none yet, or freed */
+  struct fmc_resident *next; /* the CUDA backend's own */
+} fmc_resident;
 
 /* Sums over weighted samples; weighted.h. */
 typedef struct fmc_is_summary fmc_is_summary;
@@ -156,18 +163,18 @@ typedef struct fmc_is_summary fmc_is_summary;
 /* Samples number offset .. offset + n - 1, weighed and summed. Where neither densities nor log weights are given,
  * draws are made and nothing is summed. */
 typedef struct {
-  size_t n, n_dim;                     /* n_dim is 0 where there are no samples */
-  uint64_t seed, offset;               /* offset + n is 2^63 at most */
-  const double *samples;               /* n x n_dim, */
-  const struct fmc_resident *resident; /* or on the GPU, */
-  const fmc_drawing *drawing;          /* or drawn; or none of the three: log weights alone are summed */
+  size_t n, n_dim;              /* n_dim is 0 where there are no samples */
+  uint64_t seed, offset;        /* offset + n is 2^63 at most */
+  const double *samples;        /* n x n_dim, */
+  const fmc_resident *resident; /* or on the GPU, */
+  const fmc_drawing *drawing;   /* or drawn; or none of the three: log weights alone are summed */
   const fmc_density *target, *proposal;
   const double *given_log_weights; /* n, or NULL: log target - log proposal */
   int single_precision;
   int moments;         /* FMC_MOMENTS_ of core/weighted_sums.h */
   const double *shift; /* n_dim, where there are moments */
 
-  double *draws;           /* n x n_dim, or NULL: not wanted */
+  double *draws;           /* what is drawn, n x n_dim, or NULL: not wanted */
   double *log_weights;     /* n, or NULL: not wanted */
   fmc_is_summary *summary; /* takes the sums; with a tail also the largest log weights. NULL: nothing is weighed */
   uint64_t first_bad;      /* number of the first sample whose log weight is NaN or +Inf; FMC_NO_SAMPLE: none */
@@ -177,7 +184,8 @@ typedef struct {
 
 typedef struct {
   size_t n, n_dim;
-  const double *x; /* n x n_dim */
+  const double *x;              /* n x n_dim, */
+  const fmc_resident *resident; /* or on the GPU */
   const fmc_density *density;
   int single_precision;
 
@@ -229,7 +237,14 @@ int fmc_cuda_n_devices(char *why, size_t size);
 fmc_status fmc_cuda_device(int device, fmc_device *out, fmc_context *context);
 int fmc_cuda_driver_version(void);
 int fmc_cuda_toolkit_version(void);
-/* Frees what is kept between calls. */
+/* From an n x n_dim matrix; n, n_dim and single_precision are set. Where it fails nothing is left allocated. */
+fmc_status fmc_cuda_upload(const double *x, fmc_resident *resident, fmc_context *context);
+fmc_status fmc_cuda_download(const fmc_resident *resident, double *x, fmc_context *context);
+/* Once or more often; does nothing in a forked child. */
+void fmc_cuda_free_resident(fmc_resident *resident);
+/* That such matrices hold. */
+double fmc_cuda_resident_bytes(int device);
+/* Frees these and what is kept between calls. */
 void fmc_cuda_release(void);
 
 #ifdef __cplusplus

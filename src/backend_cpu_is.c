@@ -58,7 +58,7 @@ static void weigh(const is_call *call, const fmc_cpu_tile *tile, size_t from, si
   size_t row = tile->first + (from - tile->begin), bytes = (to - from) * sizeof(double);
   if (job->given_log_weights)
     memcpy(tile->log_weights + from, job->given_log_weights + row, bytes);
-  if (job->target || job->draws || tile->x)
+  if (job->target || job->drawing)
     call->kernels->is_places(job, &call->parts, tile, from, to,
                              fmc_cpu_aligned(call->scratch) + call->scratch_bytes * (size_t)omp_get_thread_num());
   if (job->log_weights)

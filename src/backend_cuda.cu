@@ -5,6 +5,7 @@
  * slots, each with a stream, pinned memory and device memory, are kept from call to call. */
 #include <cuda_pipeline.h>
 #include <cuda_runtime.h>
+#include <float.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,13 +17,19 @@
 #include "weighted.h"
 
 #include "core/core.h"
+#include "core/draw.h"
 #include "core/normal_shared.h"
 #include "core/resample.h"
 
-#define FMC_DIM_GROUP 8      /* dims whose sums one block of threads keeps in registers */
-#define FMC_REGISTER_DIMS 32 /* dims of a sample that one thread keeps in registers */
-#define FMC_FEW_DIMS 16      /* dims of a proposal that one thread keeps in registers */
-#define FMC_FEW_THREADS 128  /* threads of a block that does so */
+#define FMC_DIM_GROUP 8        /* dims whose sums one block of threads keeps in registers */
+#define FMC_REGISTER_DIMS 32   /* dims of a sample that one thread keeps in registers */
+#define FMC_FEW_DIMS 16        /* dims of a proposal that one thread keeps in registers */
+#define FMC_FEW_THREADS 128    /* threads of a block that does so */
+#define FMC_FEW_COMPONENTS 32  /* components of target and proposal in the fused kernel's shared memory */
+#define FMC_FETCH_BYTES 16     /* of samples, copied at a time by the fused kernel */
+#define FMC_FUSED_STATIC 12288 /* bytes of shared memory that it has beside what T(fused_shared_bytes) says, at most   \
+                                */
+#define FMC_LARGEST_CHUNK ((size_t)1 << 30) /* samples of a chunk where none travel */
 
 /* The largest of a block's values, for every thread. */
 static __device__ double block_max(double value, double *shared) {
@@ -39,29 +46,13 @@ static __device__ double block_max(double value, double *shared) {
   return value;
 }
 
-/* Sum of a block's values as a binary tree of neighbours, for every thread. */
-static __device__ double block_sum(double value, double *shared) {
-  for (int lane = 1; lane < 32; lane *= 2)
-    value = value + __shfl_xor_sync(0xffffffffu, value, lane);
-  __syncthreads();
-  if (threadIdx.x % 32 == 0)
-    shared[threadIdx.x / 32] = value;
-  __syncthreads();
-  double sum[FMC_TILE_LANES / 32];
-#pragma unroll
-  for (int warp = 0; warp < FMC_TILE_LANES / 32; warp++)
-    sum[warp] = shared[warp];
-#pragma unroll
-  for (int stride = 1; stride < FMC_TILE_LANES / 32; stride *= 2)
-#pragma unroll
-    for (int warp = 0; warp < FMC_TILE_LANES / 32; warp += 2 * stride)
-      sum[warp] = sum[warp] + sum[warp + stride];
-  return sum[0];
-}
-
 #include "cuda_memory.h"
 
 #include "cuda_chunks.h"
+
+#include "cuda_resident.h"
+
+#include "cuda_summary.h"
 
 #include "cuda_source.h"
 
@@ -74,24 +65,34 @@ static __device__ double block_sum(double value, double *shared) {
 #define IS_SINGLE (sizeof(REAL) == sizeof(float))
 
 #include "core/real_f64.h"
+#include "core/draw_point.h"
 #include "cuda_kernels.h"
 #include "cuda_points.h"
 #include "cuda_glm.h"
 #include "cuda_density.h"
 #include "cuda_calls.h"
-#include "cuda_weights.h"
+#include "cuda_draw.h"
+#include "cuda_sums.h"
+#include "cuda_is_fused.h"
+#include "cuda_is.h"
+#include "cuda_log_density.h"
 #include "cuda_run.h"
 #include "cuda_run_parts.h"
 #include "cuda_run_calls.h"
 #include "core/real_end.h"
 
 #include "core/real_f32.h"
+#include "core/draw_point.h"
 #include "cuda_kernels.h"
 #include "cuda_points.h"
 #include "cuda_glm.h"
 #include "cuda_density.h"
 #include "cuda_calls.h"
-#include "cuda_weights.h"
+#include "cuda_draw.h"
+#include "cuda_sums.h"
+#include "cuda_is_fused.h"
+#include "cuda_is.h"
+#include "cuda_log_density.h"
 #include "cuda_run.h"
 #include "cuda_run_parts.h"
 #include "cuda_run_calls.h"

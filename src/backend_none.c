@@ -50,4 +50,24 @@ fmc_status fmc_cuda_device(int device, fmc_device *out, fmc_context *context) {
 
 int fmc_cuda_driver_version(void) { return 0; }
 int fmc_cuda_toolkit_version(void) { return 0; }
+
+fmc_status fmc_cuda_upload(const double *x, fmc_resident *resident, fmc_context *context) {
+  (void)x;
+  (void)resident;
+  return none(context);
+}
+
+fmc_status fmc_cuda_download(const fmc_resident *resident, double *x, fmc_context *context) {
+  (void)x;
+  (void)resident;
+  return none(context);
+}
+
+void fmc_cuda_free_resident(fmc_resident *resident) { (void)resident; }
+
+double fmc_cuda_resident_bytes(int device) {
+  (void)device;
+  return 0;
+}
+
 void fmc_cuda_release(void) {}

@@ -1,5 +1,5 @@
 /* What a call does on the GPU: parameters up, chunks through the two slots. Here densities and steps; the other calls
- * are in cuda_weights.h. Template over REAL; read by backend_cuda.cu. */
+ * are in cuda_is.h and cuda_log_density.h. Template over REAL; read by backend_cuda.cu. */
 
 /* Rounds an array to the call's precision and gives its place on the device; NULL stays NULL. */
 static const REAL *T(place_array)(const double *from, size_t n, placement *to) {
@@ -87,7 +87,7 @@ typedef struct {
 static T(stack_layout) T(lay_out_stack)(const T(program) * program, int depth, size_t n_points, size_t *used) {
   T(stack_layout) at;
   size_t level = n_points * sizeof(REAL);
-  at.partial = next_part(used, T(segments)(program, n_points) * n_points * sizeof(double));
+  at.partial = next_part(used, T(most_partial)(program, n_points));
   at.value = next_part(used, (size_t)depth * level);
   at.scaled = next_part(used, depth > 1 ? (size_t)depth * level : 0);
   return at;

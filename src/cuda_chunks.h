@@ -9,10 +9,13 @@ typedef struct {
 /* What one CPU thread does in a second, the GPU does in some 5 ms, to a factor of a few. */
 #define CPU_NS_PER_LOOK 1e10
 
+/* From here on larger chunks are worth their memory: what a chunk costs the host counts for less. */
+#define MANY_BYTES ((size_t)256 << 20)
+
 /* Rows in a chunk: a multiple of `unit`, near SLOT_BYTES, in two chunks at least where there is enough to overlap, and
  * no more than are computed in about 50 ms. */
 static chunks plan_chunks(size_t n, size_t bytes_per_row, size_t unit, const fmc_context *context) {
-  size_t total = n * bytes_per_row, wanted = SLOT_BYTES;
+  size_t total = n * bytes_per_row, wanted = total < MANY_BYTES ? SLOT_BYTES : 4 * SLOT_BYTES;
   if (total < 2 * SLOT_BYTES)
     wanted = total / 2 > (SLOT_BYTES >> 4) ? total / 2 : total;
   size_t n_units = (wanted / bytes_per_row + unit - 1) / unit;
@@ -72,6 +75,16 @@ static size_t next_place(placement *to, size_t bytes) {
   size_t at = to->used;
   to->used = (at + bytes + 15) / 16 * 16;
   return at;
+}
+
+/* Places bytes as they are; NULL stays NULL. */
+static const void *place_bytes(const void *from, size_t bytes, placement *to) {
+  size_t at = next_place(to, from ? bytes : 0);
+  if (!from)
+    return NULL;
+  if (to->host)
+    memcpy(to->host + at, from, bytes);
+  return to->device + at;
 }
 
 /* After everything has been placed once to learn its size: reserves what a call needs and begins anew. */

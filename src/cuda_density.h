@@ -12,6 +12,18 @@ static size_t T(segments)(const T(program) * program, size_t n_points) {
   return most;
 }
 
+/* Bytes for sums over segments of n_points points or fewer. Fewer points have more segments: at most those of the power
+ * of two below. */
+static size_t T(most_partial)(const T(program) * program, size_t n_points) {
+  size_t most = 0;
+  for (size_t from = 1, to; from <= n_points; from = to) {
+    to = 2 * from;
+    size_t n = T(segments)(program, from) * smaller(to, n_points);
+    most = n > most ? n : most;
+  }
+  return most * sizeof(double);
+}
+
 /* Any leaf, a thread per point. */
 template <int KIND>
 static __global__ void __launch_bounds__(128) T(leaf_kernel)(T(fmc_node) node, T(points) p, REAL *out) {
@@ -51,7 +63,7 @@ static fmc_status T(launch_program)(const T(program) * program, const T(points) 
         T(launch_glm)(node, points, stack->partial, out, stream);
       else if (node->kind == FMC_KIND_source)
         TRY_STATUS(source_launch_log_density((const fmc_source_module *)node->source, points->x, points->x_new,
-                                             points->n, points->n, out, stream, context));
+                                             points->n, points->x_new ? points->n : n, out, stream, context));
       else
         T(launch_leaf)(node, points, out, stream);
     } else {

@@ -279,8 +279,8 @@ static void T(launch_mh_step)(const T(mh_args) * args, const T(mh_constants) * c
 }
 
 typedef struct {
-  size_t n, n_dim;
-  const REAL *x;
+  size_t n, n_dim, stride;
+  const REAL *x; /* columns `stride` apart */
   T(mixture) target, proposal;
   double *log_weights;
 } T(log_weights_args);
@@ -319,7 +319,7 @@ template <int LANES> static __global__ void __launch_bounds__(128) T(log_weights
   REAL x[LANES * FMC_BLOCK];
 #pragma unroll
   for (int d = 0; d < LANES * FMC_BLOCK; d++)
-    x[d] = d < a.n_dim ? a.x[d * a.n + i] : (REAL)0;
+    x[d] = d < a.n_dim ? a.x[d * a.stride + i] : (REAL)0;
   REAL log_p = T(log_density_in_registers)(a.target, x), log_q = T(log_density_in_registers)(a.proposal, x);
   a.log_weights[i] = log_p - log_q;
 }
@@ -340,66 +340,4 @@ static void T(launch_log_weights)(const T(log_weights_args) * args, cudaStream_t
   default:
     T(log_weights_kernel)<8><<<grid, 128, 0, stream>>>(*args);
   }
-}
-
-typedef struct {
-  size_t n, n_dim; /* n_dim 0: sums of the weights alone */
-  const REAL *x;
-  const double *log_weights;
-  size_t first_tile;
-  double *tiles; /* rows of core/weighted_sums.h */
-} T(tile_sums_args);
-
-/* A block per tile (x) and group of FMC_DIM_GROUP dims (y); a thread per lane of the tile. */
-static __global__ void __launch_bounds__(FMC_TILE_LANES) T(tile_sums_kernel)(T(tile_sums_args) a) {
-  __shared__ double shared[FMC_TILE_LANES / 32];
-  size_t first = (size_t)blockIdx.x * FMC_TILE, n = a.n - first < FMC_TILE ? a.n - first : FMC_TILE;
-  size_t d0 = (size_t)blockIdx.y * FMC_DIM_GROUP;
-  double max = -FMC_INF, sum = 0, sum_squares = 0, n_bad = 0, n_zero = 0, sum_x[FMC_DIM_GROUP];
-#pragma unroll
-  for (int j = 0; j < FMC_DIM_GROUP; j++)
-    sum_x[j] = 0;
-  for (size_t i = threadIdx.x; i < n; i += FMC_TILE_LANES) {
-    double log_weight = a.log_weights[first + i], scale;
-    double w = fmc_online_weight(&max, log_weight, &scale);
-    n_bad += fmc_log_weight_bad(log_weight);
-    n_zero += log_weight == -FMC_INF;
-    sum = fmc_fma(sum, scale, w);
-    sum_squares = fmc_fma(sum_squares, scale * scale, w * w);
-#pragma unroll
-    for (int j = 0; j < FMC_DIM_GROUP; j++)
-      if (d0 + j < a.n_dim)
-        sum_x[j] = fmc_weighted_add(sum_x[j], scale, w, a.x[(d0 + j) * a.n + first + i]);
-  }
-  double top = block_max(max, shared), factor = fmc_rescale_factor(max, top);
-  double *tile = a.tiles + blockIdx.x * (FMC_SUMMARY_COLUMNS + a.n_dim);
-  if (d0 == 0) {
-    sum = block_sum(fmc_rescaled(sum, factor), shared);
-    sum_squares = block_sum(fmc_rescaled(sum_squares, factor * factor), shared);
-    n_bad = block_sum(n_bad, shared);
-    n_zero = block_sum(n_zero, shared);
-    if (threadIdx.x == 0) {
-      tile[FMC_SUMMARY_FIRST] = (double)(a.first_tile + blockIdx.x);
-      tile[FMC_SUMMARY_LEVEL] = 0;
-      tile[FMC_SUMMARY_N] = (double)n;
-      tile[FMC_SUMMARY_N_BAD] = n_bad;
-      tile[FMC_SUMMARY_N_ZERO] = n_zero;
-      tile[FMC_SUMMARY_MAX] = top;
-      tile[FMC_SUMMARY_SUM] = sum;
-      tile[FMC_SUMMARY_SUM_SQUARES] = sum_squares;
-    }
-  }
-#pragma unroll
-  for (int j = 0; j < FMC_DIM_GROUP; j++)
-    if (d0 + j < a.n_dim) {
-      double total = block_sum(fmc_rescaled(sum_x[j], factor), shared);
-      if (threadIdx.x == 0)
-        tile[FMC_SUMMARY_COLUMNS + d0 + j] = total;
-    }
-}
-
-static void T(launch_tile_sums)(const T(tile_sums_args) * args, cudaStream_t stream) {
-  size_t n_groups = (args->n_dim + FMC_DIM_GROUP - 1) / FMC_DIM_GROUP;
-  dim3 grid((unsigned)((args->n + FMC_TILE - 1) / FMC_TILE), (unsigned)(n_groups ? n_groups : 1));
-  T(tile_sums_kernel)<<<grid, FMC_TILE_LANES, 0, stream>>>(*args);
 }

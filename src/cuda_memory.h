@@ -141,6 +141,9 @@ done:
   return status;
 }
 
+/* Matrices that stay; see cuda_resident.h. */
+static void release_residents(void);
+
 /* Of compiled densities; see cuda_source.h. */
 static void source_release(void);
 static void source_end_call(void);
@@ -171,6 +174,7 @@ void fmc_cuda_release(void) {
   int before = 0;
   if (forked() || found.process == 0)
     return;
+  release_residents();
   for (int device = 0; device < MAX_DEVICES; device++) {
     kept_now = &all_kept[device];
     if (!kept.is_ready)

@@ -1,6 +1,7 @@
 /* What the kernels that evaluate densities work on. Template over REAL; read by backend_cuda.cu alone. */
 
-/* Points to evaluate: n rows of x, and where there is an x_new, n more. Matrices are column-major. */
+/* Points to evaluate: n rows of x, and where there is an x_new, n more. Matrices are column-major. Without an x_new
+ * there may be fewer points than rows. */
 typedef struct {
   size_t n, n_points;
   const REAL *x, *x_new;

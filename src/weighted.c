@@ -164,6 +164,8 @@ void fmc_is_summary_offer(fmc_is_summary *summary, const double *log_weights, si
   }
 }
 
+size_t fmc_is_summary_n_tail(const fmc_is_summary *summary) { return summary->n_tail; }
+
 double fmc_is_summary_threshold(fmc_is_summary *summary) {
   raise_threshold(summary);
   return summary->threshold;

@@ -36,6 +36,7 @@ void fmc_is_summary_total(const fmc_is_summary *summary, double *row);
 /* Log weights that may belong to the n_tail largest finite ones. Others need not be offered: those at or below the
  * threshold, and infinite or NaN ones, which are passed over. The order does not matter. */
 void fmc_is_summary_offer(fmc_is_summary *summary, const double *log_weights, size_t n);
+size_t fmc_is_summary_n_tail(const fmc_is_summary *summary);
 /* Only larger log weights can belong to the tail: -Inf until n_tail are there, Inf where there is no tail. */
 double fmc_is_summary_threshold(fmc_is_summary *summary);
 /* The tail, at most n_tail numbers, falling; returns how many. */

@@ -42,6 +42,10 @@ FMC_FN float fmc_fmaf(float a, float b, float c) {
 #endif
 }
 
+/* A bit is cleared: no library is called. */
+FMC_FN double fmc_abs(double x) { return fabs(x); }
+FMC_FN float fmc_absf(float x) { return fabsf(x); }
+
 FMC_FN uint64_t fmc_bits(double x) {
   uint64_t u;
   memcpy(&u, &x, sizeof u);

@@ -178,10 +178,9 @@ FMC_FN float fmc_exp_restf(float r_hi, float r_lo) {
 
 /* x = n ln 2 + r; n sits in the low bits of `shifted`, whose constant holds 2046 (254) more, so that no n is negative
  * there. 2^n is applied in two halves: each is normal, and only the second product can overflow, underflow or round.
- * Beyond the clamps the result is Inf or 0; a NaN stays some NaN. */
-FMC_FN double fmc_exp_any(double x) {
-  double within = x < 710.0 ? x : 710.0;
-  within = within > -746.0 ? within : -746.0;
+ * Below the clamp the result is 0, and x is at most 710 (89). A NaN is taken for minus infinity. */
+FMC_FN double fmc_exp_below(double x) {
+  const double within = x > -746.0 ? x : -746.0;
   const double magic = 0x1.8p52 + 2046.0;
   const double shifted = fmc_fma(within, FMC_1_LN2, magic);
   const double n = shifted - magic;
@@ -192,14 +191,16 @@ FMC_FN double fmc_exp_any(double x) {
   return y * fmc_from_bits(half << 52) * fmc_from_bits((sum - half) << 52);
 }
 
+/* Beyond the clamps the result is Inf or 0; a NaN stays some number. */
+FMC_FN double fmc_exp_any(double x) { return fmc_exp_below(x < 710.0 ? x : 710.0); }
+
 FMC_FN double fmc_exp(double x) {
   const double y = fmc_exp_any(x);
   return x == x ? y : FMC_NAN;
 }
 
-FMC_FN float fmc_exp_anyf(float x) {
-  float within = x < 89.0f ? x : 89.0f;
-  within = within > -105.0f ? within : -105.0f;
+FMC_FN float fmc_exp_belowf(float x) {
+  const float within = x > -105.0f ? x : -105.0f;
   const float magic = 0x1.8p23f + 254.0f;
   const float shifted = fmc_fmaf(within, FMC_1_LN2F, magic);
   const float n = shifted - magic;
@@ -209,6 +210,8 @@ FMC_FN float fmc_exp_anyf(float x) {
   const uint32_t half = sum >> 1;
   return y * fmc_from_bitsf(half << 23) * fmc_from_bitsf((sum - half) << 23);
 }
+
+FMC_FN float fmc_exp_anyf(float x) { return fmc_exp_belowf(x < 89.0f ? x : 89.0f); }
 
 FMC_FN float fmc_expf(float x) {
   const float y = fmc_exp_anyf(x);

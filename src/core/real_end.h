@@ -7,3 +7,4 @@
 #undef R_LOG1P
 #undef R_LOG1PEXP
 #undef R_SQRT
+#undef R_ABS

@@ -8,3 +8,4 @@
 #define R_SQRT fmc_sqrtf
 #define R_EXP fmc_expf
 #define R_UNIFORM fmc_accept_uniformf
+#define R_ABS fmc_absf

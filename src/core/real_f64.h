@@ -8,3 +8,4 @@
 #define R_SQRT fmc_sqrt
 #define R_EXP fmc_exp
 #define R_UNIFORM fmc_accept_uniform
+#define R_ABS fmc_abs

@@ -52,8 +52,7 @@ FMC_FN void T(fmc_squares)(const REAL *x, size_t stride, int n, size_t n_dim, co
 
 /* log-sum-exp, one component at a time and in their order: the sum so far is exp(max) * scaled. */
 FMC_FN void T(fmc_lse_add)(REAL *max, REAL *scaled, REAL log_term) {
-  REAL gap = *max - log_term;
-  REAL e = R_EXP(gap > 0 ? -gap : gap);
+  REAL e = R_EXP(-R_ABS(*max - log_term));
   e = *max == log_term ? 1 : e; /* also where both are -Inf */
   int larger = log_term > *max;
   *scaled = larger ? R_FMA(*scaled, e, 1) : *scaled + e;

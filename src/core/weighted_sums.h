@@ -15,18 +15,21 @@
 /* A log weight that is NaN or +Inf gets weight zero and is counted. */
 FMC_FN int fmc_log_weight_bad(double log_weight) { return !(log_weight < FMC_INF); }
 
-/* A lane meets its next sample: returns the sample's weight relative to the new largest log weight *max, and in *scale
- * the factor that brings the sums so far to it. One of the two is 1. */
-FMC_FN double fmc_online_weight(double *max, double log_weight, double *scale) {
-  log_weight = fmc_log_weight_bad(log_weight) ? -FMC_INF : log_weight;
-  double old = *max, gap = old - log_weight;
-  double e = fmc_exp(gap > 0 ? -gap : gap);
+/* A lane meets its next sample, whose log weight is not bad: returns the sample's weight relative to the new largest
+ * log weight *max, and in *scale the factor that brings the sums so far to it. One of the two is 1. Where both log
+ * weights are -Inf their difference is NaN, and the weight 0. */
+FMC_FN double fmc_online_good_weight(double *max, double log_weight, double *scale) {
+  double old = *max, e = fmc_exp_below(-fmc_abs(old - log_weight));
   int larger = log_weight > old;
   *max = larger ? log_weight : old;
   *scale = larger ? e : 1.0;
-  double w = larger ? 1.0 : e;
-  w = log_weight == old ? 1.0 : w;
-  return log_weight == -FMC_INF ? 0.0 : w;
+  return larger ? 1.0 : e;
+}
+
+/* The same of any log weight; a bad one has weight 0. */
+FMC_FN double fmc_online_weight(double *max, double log_weight, double *scale) {
+  log_weight = fmc_log_weight_bad(log_weight) ? -FMC_INF : log_weight;
+  return fmc_online_good_weight(max, log_weight, scale);
 }
 
 /* Zero weight on a non-finite sample contributes nothing, and a scale that has underflowed takes what was there with

@@ -41,6 +41,20 @@ test_that("is_weights() is interrupted soon, and the session goes on", {
   )
 })
 
+test_that("draws that are weighed and summed are interrupted soon", {
+  skip_on_cran()
+  skip_on_os("windows")
+  call <- paste(
+    "door <- asNamespace('fusedmc'); proposal <- density_normal(c(0, 0), 3);",
+    "nodes <- lapply(list(target, proposal), door$density_nodes, n_dim = 2);",
+    "drawing <- door$draw_plan(list(proposal), 2);",
+    "run <- door$run_for_importance('cpu', 0L, n, 2, unlist(nodes, recursive = FALSE), drawing);",
+    "linked <- lapply(nodes, door$linked, precision = 'double', run = run);",
+    "door$run_importance(n, 2, drawing = drawing, target = linked[[1]], proposal = linked[[2]], run = run)"
+  )
+  expect_identical(interrupted_call(call, 2, 10000), c("interrupted soon ", "same TRUE "))
+})
+
 test_that("a Cholesky step in many dimensions is interrupted soon", {
   skip_on_cran()
   skip_on_os("windows")

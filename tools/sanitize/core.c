@@ -415,6 +415,8 @@ static void resample_case(size_t n_weights, size_t n, int method, int is_log, in
   free(weights);
 }
 
+#include "importance.h"
+
 int main(void) {
   static const size_t ns[] = {0, 1, 2, 31, 32, 33, 100}, dims[] = {1, 2, 3, 4, 5, 17, 33, 130},
                       sizes[] = {0, 1, 255, 256, 257, 4095, 4096, 4097, 12289};
@@ -432,6 +434,7 @@ int main(void) {
         for (int flags = 0; flags < 4; flags++)
           resample_case(sizes[i], sizes[j], method, flags & 1, flags >> 1);
   density_cases();
+  importance_cases();
   math_cases();
   normal_cases();
   printf("sanitize: %ld comparisons, %ld different\n", n_compared, n_different);
