@@ -24,10 +24,14 @@
 #'   as its weight, of which 5% are shared out evenly. The first round starts components at different draws, chosen
 #'   by weight.
 #'
-#' Weights and responsibilities are logarithms until they are summed, so nothing underflows. Where few draws carry the
-#' weight a covariance S is taken for (m S + (d + 1) B) / (m + d + 1), with d the number of dims, m the ESS of the
-#' weights that S is from, and B the covariance of the round before. So it stays positive definite, and a first round
-#' with an ESS of 1 moves the proposal without letting it collapse.
+#' Where few draws carry the weight, a round fits to weights raised to a power below 1: the largest power that leaves
+#' them an ESS of 20 (d + 1) for each component (or of a tenth of the draws, if that is less), with d the number of
+#' dims. Rounds then approach a target that is far away, or much narrower than the proposal, as tempering does, and end
+#' at power 1 where it is within reach. Koblents and Miguez (2015) transform weights to the same end.
+#'
+#' Weights and responsibilities are logarithms until they are summed, so nothing underflows. A covariance S is taken for
+#' (m S + (d + 1) B) / (m + d + 1), with m the ESS of the weights that S is from, and B the covariance of the round
+#' before, so it stays positive definite.
 #'
 #' Round r takes the seed that the words of purpose 5 under `seed` give, so it shares no random number with a run of the
 #' same seed. All sums are those of [importance_sample()] and everything else is exact or the package's own arithmetic:
@@ -38,7 +42,8 @@
 #' rounds have missed.
 #' @return A density: [density_mvnormal()], [density_student_t()] or a mixture of these, with an attribute `rounds`: a
 #'   data frame with a row per round of `round`, `ess`, `relative_efficiency` and `log_mean_weight`, those of the
-#'   proposal that the round drew from.
+#'   proposal that the round drew from, and `power`, what the weights were raised to for the fit. A last power below 1
+#'   says that more rounds, or more draws, are needed.
 #' @section Errors:
 #' `fusedmc_error_input` for arguments of the wrong type, shape or range; `fusedmc_error_nonfinite` where a log weight
 #' is `NaN` or `+Inf` and `nonfinite = "error"`, or all draws of a round have weight zero; others as in
@@ -46,6 +51,9 @@
 #' @references
 #' Cappe, Guillin, Marin and Robert (2004), Population Monte Carlo, *Journal of Computational and Graphical Statistics*
 #' 13, 907-929.
+#'
+#' Koblents and Miguez (2015), A population Monte Carlo scheme with transformed weights and its application to
+#' stochastic kinetic models, *Statistics and Computing* 25, 407-425.
 #'
 #' Cappe, Douc, Guillin, Marin and Robert (2008), Adaptive importance sampling in general mixture classes, *Statistics
 #' and Computing* 18, 447-459.
@@ -56,7 +64,7 @@
 #' adapted <- adapt_proposal(target, density_student_t(3, scale = 3), n = 2000, seed = 1)
 #' attr(adapted, "rounds")
 #' importance_sample(target, adapted, 1e4, seed = 1)
-adapt_proposal <- function(target, proposal, n = 10000, n_rounds = 5, df = 5, n_components = 1, seed = NULL,
+adapt_proposal <- function(target, proposal, n = 10000, n_rounds = 10, df = 5, n_components = 1, seed = NULL,
                            n_dim = NULL, nonfinite = c("error", "drop"), precision = c("double", "single"),
                            backend = getOption("fusedmc.backend", "auto"), device = 0L) {
   n <- check_positive_whole(n, "n")
@@ -76,7 +84,7 @@ adapt_proposal <- function(target, proposal, n = 10000, n_rounds = 5, df = 5, n_
 }
 
 # `plan` is that of a run, whose proposal is where the rounds begin and whose seed theirs are made from.
-adapt_rounds <- function(plan, n, nonfinite, run, n_rounds = 5, df = 5, n_components = 1) {
+adapt_rounds <- function(plan, n, nonfinite, run, n_rounds = 10, df = 5, n_components = 1) {
   plan$settings <- is_settings(TRUE, plan$settings$precision, TRUE, 0)
   names <- names_of_parts(plan$n_dim, c(list(plan$target), as_proposals(plan$proposal)))
   parts <- unlist(lapply(as_proposals(plan$proposal), draw_parts, plan$n_dim), recursive = FALSE)
@@ -91,7 +99,8 @@ adapt_rounds <- function(plan, n, nonfinite, run, n_rounds = 5, df = 5, n_compon
     }
     fit <- fit_round(fit, draws, df, n_components, derived_seed(plan$seed, 5, 0), run)
     plan$proposal <- density_of_parts(fit$parts, names)
-    rounds[[r]] <- unclass(draws)[c("ess", "relative_efficiency", "log_mean_weight")]
+    known <- unclass(draws)[c("ess", "relative_efficiency", "log_mean_weight")]
+    rounds[[r]] <- c(known, power = fit$power)
   }
   structure(
     plan$proposal,
@@ -109,9 +118,12 @@ uninterrupted <- function(part) {
 
 # ---- fitting ---------------------------------------------------------------------------------
 
-# `fit` is list(cov, parts): covariance of all, and components as elliptical.R has them; without parts at first.
+# `fit` is list(cov, parts, power): covariance of all, components as elliptical.R has them, and the power of the
+# weights; without the latter two at first.
 fit_round <- function(fit, draws, df, n_components, seed, run) {
   draws <- as_weighted(draws)
+  power <- power_for_ess(draws$log_weights, 20 * (ncol(draws$x) + 1) * n_components, run)
+  draws$log_weights <- power * draws$log_weights
   all <- shrunk_moments(draws, draws$log_weights, numeric(ncol(draws$x)), fit$cov, run)
   if (n_components == 1) {
     part <- full_component(1, all$mean, all$cov, df)
@@ -122,7 +134,29 @@ fit_round <- function(fit, draws, df, n_components, seed, run) {
     parts <- if (is.null(fit$parts)) first_components(draws, base, df, n_components, seed) else fit$parts
     parts <- em_steps(parts, draws, base, run)
   }
-  list(cov = all$cov, parts = parts)
+  list(cov = all$cov, parts = parts, power = power)
+}
+
+# The largest power up to 1 of the weights that has this ESS, or a tenth of their number, to 2^-30 of itself.
+power_for_ess <- function(log_weights, ess, run) {
+  ess <- min(ess, length(log_weights) / 10)
+  enough <- function(power) {
+    total <- total_nodes(run_importance(length(log_weights), 0, log_weights = power * log_weights, run = run)$nodes)
+    total$sum^2 / total$sum_squares >= ess
+  }
+  if (enough(1)) {
+    return(1)
+  }
+  low <- 1
+  while (!enough(low)) {
+    low <- low / 2
+  }
+  high <- 2 * low
+  for (i in seq_len(30)) {
+    middle <- (low + high) / 2
+    if (enough(middle)) low <- middle else high <- middle
+  }
+  low
 }
 
 # What carries weight.

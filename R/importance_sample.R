@@ -15,7 +15,7 @@
 #' @param n_resample Number of draws to choose where `keep = "resampled"`: a whole number from 1 to 2^31 - 1.
 #' @param method How they are chosen: `"systematic"`, `"stratified"` or `"multinomial"`, see [resample()].
 #' @param covariance Whether the covariance matrix is wanted, which takes n_dim (n_dim + 1) / 2 sums in place of n_dim.
-#' @param n_adapt Number of draws of each of the five rounds of [adapt_proposal()] that go before; 0 for none. They
+#' @param n_adapt Number of draws of each of the ten rounds of [adapt_proposal()] that go before; 0 for none. They
 #'   depend on `seed`, not on `offset`, so parts of one run adapt alike.
 #' @param n_tail Number of largest log weights that are kept for `pareto_k`: a whole number from 0 to 2^24.
 #' @param n_dim Number of dims, where target and proposal fit any number; else `NULL`.

@@ -206,7 +206,8 @@ print_diagnostics <- function(x) {
     "ESS %s (%.3g%%), log mean weight %.6g%s\n", format(x$ess, big.mark = ",", digits = 5, scientific = FALSE),
     100 * x$relative_efficiency, x$log_mean_weight, se
   ))
-  cat(sprintf("Pareto k %s; largest weight: %.2g%% of the sum\n", describe_k(x$pareto_k, x$n), 100 * x$max_share))
+  share <- format(100 * x$max_share, digits = 2)
+  cat(sprintf("Pareto k %s; largest weight: %s%% of the sum\n", describe_k(x$pareto_k, x$n), share))
   if (x$n_zero > 0) {
     cat(sprintf("%s of weight zero\n", format_count(x$n_zero, "sample")))
   }

@@ -8,8 +8,8 @@ test_that("a shifted, correlated target is found, and the ESS rises", {
   for (df in c(5, Inf)) {
     fit <- adapt(target, density_student_t(3, c(0, 0), 2), n = 4000, df = df)
     rounds <- attr(fit, "rounds")
-    expect_identical(names(rounds), c("round", "ess", "relative_efficiency", "log_mean_weight"))
-    expect_identical(nrow(rounds), 5L)
+    expect_identical(names(rounds), c("round", "ess", "relative_efficiency", "log_mean_weight", "power"))
+    expect_identical(nrow(rounds), 10L)
     expect_lt(rounds$relative_efficiency[1], 0.2)
     expect_gt(rounds$relative_efficiency[5], 0.9)
     se <- sqrt(1 / rounds$ess[5])
@@ -133,4 +133,26 @@ test_that("bad weights and bad arguments are refused", {
   expect_input_error(adapt(p, p, n_components = 0.5), "n_components", "0.5")
   expect_input_error(adapt(p, p, n_dim = 3), "n_dim", "3")
   expect_input_error(adapt(p, p, nonfinite = "x"), "nonfinite", "x")
+})
+
+test_that("a far and narrow target is approached by powers of the weights", {
+  target <- density_normal(c(40, -25, 3), c(0.1, 0.02, 1))
+  rounds <- attr(adapt_proposal(target, density_normal(0, 1), n = 4000, n_rounds = 12, seed = 3), "rounds")
+  expect_lt(rounds$ess[1], 2)
+  expect_lt(rounds$power[1], 1)
+  expect_identical(rounds$power[12], 1)
+  expect_gt(rounds$relative_efficiency[12], 0.5)
+  # a proposal within reach is fitted to the weights themselves
+  near <- adapt_proposal(density_normal(0, 1), density_normal(0, 2), n_dim = 2, seed = 1)
+  expect_true(all(attr(near, "rounds")$power == 1))
+})
+
+test_that("the power is the largest with the ESS that is asked for", {
+  run <- list("cpu", 0L, NA_integer_, 1e3)
+  lw <- c(0, -5 * seq_len(99))
+  power <- power_for_ess(lw, 20, run)
+  ess <- function(p) sum(exp(p * lw))^2 / sum(exp(2 * p * lw))
+  expect_equal(ess(power), 10, tolerance = 1e-6) # a tenth of 100
+  expect_identical(power_for_ess(c(0, 0, -1e5), 1, run), 1)
+  expect_identical(power_for_ess(3, 1000, run), 1)
 })
