@@ -24,10 +24,15 @@
 #'   as its weight, of which 5% are shared out evenly. The first round starts components at different draws, chosen
 #'   by weight.
 #'
-#' Weights and responsibilities are logarithms until they are summed, so nothing underflows. Where few draws carry the
-#' weight a covariance S is taken for (m S + (d + 1) B) / (m + d + 1), with d the number of dims, m the ESS of the
-#' weights that S is from, and B the covariance of the round before. So it stays positive definite, and a first round
-#' with an ESS of 1 moves the proposal without letting it collapse.
+#' Where the proposal is still far from the target a few draws carry all the weight, and nothing can be learnt from
+#' those. So with d dims and K components weights are first taken to a power between 0 and 1, the largest that leaves
+#' them an ESS of 10 (d + 1) K, or of half the draws where that is less. The draws then stand for a density on the way to
+#' the target, and each round leads further. Near the target the power is 1. A prior that is wide for a posterior of ten
+#' or twenty dims serves as a start in this way; `rounds` in the result shows whether the last round had arrived.
+#'
+#' Weights and responsibilities are logarithms until they are summed, so nothing underflows. A covariance S is taken for
+#' (m S + (d + 1) B) / (m + d + 1), with m the ESS of the weights that S is from, and B the covariance of the round
+#' before. So it stays positive definite with few draws, too.
 #'
 #' Round r takes the seed that the words of purpose 5 under `seed` give, so it shares no random number with a run of the
 #' same seed. All sums are those of [importance_sample()] and everything else is exact or the package's own arithmetic:
@@ -38,7 +43,7 @@
 #' rounds have missed.
 #' @return A density: [density_mvnormal()], [density_student_t()] or a mixture of these, with an attribute `rounds`: a
 #'   data frame with a row per round of `round`, `ess`, `relative_efficiency` and `log_mean_weight`, those of the
-#'   proposal that the round drew from.
+#'   proposal that the round drew from and of its weights themselves, and `power`, what they were taken to.
 #' @section Errors:
 #' `fusedmc_error_input` for arguments of the wrong type, shape or range; `fusedmc_error_nonfinite` where a log weight
 #' is `NaN` or `+Inf` and `nonfinite = "error"`, or all draws of a round have weight zero; others as in
@@ -89,9 +94,10 @@ adapt_rounds <- function(plan, n, nonfinite, run, n_rounds = 5, df = 5, n_compon
       message <- sprintf("All %s weights of round %d are zero: the proposal does not reach the target.", whole(n), r)
       abort("nonfinite", message, argument = "proposal")
     }
-    fit <- fit_round(fit, draws, df, n_components, derived_seed(plan$seed, 5, 0), run)
+    weighted <- as_weighted(draws, n_components)
+    fit <- fit_round(fit, weighted, df, n_components, derived_seed(plan$seed, 5, 0), run)
     plan$proposal <- density_of_parts(fit$parts, names)
-    rounds[[r]] <- unclass(draws)[c("ess", "relative_efficiency", "log_mean_weight")]
+    rounds[[r]] <- c(unclass(draws)[c("ess", "relative_efficiency", "log_mean_weight")], power = weighted$power)
   }
   structure(
     plan$proposal,
@@ -111,7 +117,6 @@ uninterrupted <- function(part) {
 
 # `fit` is list(cov, parts): covariance of all, and components as elliptical.R has them; without parts at first.
 fit_round <- function(fit, draws, df, n_components, seed, run) {
-  draws <- as_weighted(draws)
   all <- shrunk_moments(draws, draws$log_weights, numeric(ncol(draws$x)), fit$cov, run)
   if (n_components == 1) {
     part <- full_component(1, all$mean, all$cov, df)
@@ -125,10 +130,13 @@ fit_round <- function(fit, draws, df, n_components, seed, run) {
   list(cov = all$cov, parts = parts)
 }
 
-# What carries weight.
-as_weighted <- function(draws) {
+# What carries weight, its weights taken to a power that lets enough of it count.
+as_weighted <- function(draws, n_components) {
   used <- draws$log_weights > -Inf
-  list(x = unname(draws$draws[used, , drop = FALSE]), log_weights = draws$log_weights[used])
+  x <- unname(draws$draws[used, , drop = FALSE])
+  log_weights <- draws$log_weights[used]
+  power <- next_temperature(log_weights, 0, min(0.5, 10 * (ncol(x) + 1) * n_components / nrow(x)))
+  list(x = x, log_weights = power * log_weights, power = power)
 }
 
 em_steps <- function(parts, draws, base, run, n_steps = 20) {
