@@ -34,7 +34,7 @@ plot_tail <- function(x) {
   log10_weight <- (shown - tail[1]) / log(10)
   graphics::plot(
     log10_weight, log10(seq_along(shown) / x$n),
-    pch = 20, cex = 0.5, xlab = "log10 weight, relative to the largest", ylab = "log10 share of samples",
+    pch = 20, cex = 0.5, xlab = "log10 weight (the largest: 0)", ylab = "log10 share of samples",
     main = sprintf("Pareto k %s", if (is.na(x$pareto_k)) "not computed" else sprintf("%.2f", x$pareto_k))
   )
   fit <- pareto_fit(tail, x$n)
