@@ -1,8 +1,8 @@
 #' fusedmc: fused Monte Carlo kernels
 #'
-#' Batched Metropolis-Hastings sampling and importance weights from fused kernels: on an NVIDIA GPU where there is one,
-#' on the CPU everywhere else. The same seed gives the same bits on both, for any number of threads and any split of
-#' the work.
+#' Batched Metropolis-Hastings sampling, importance sampling and tempered sequential Monte Carlo from fused kernels: on
+#' an NVIDIA GPU where there is one, on the CPU everywhere else. The same seed gives the same bits on both, for any
+#' number of threads and any split of the work.
 #'
 #' @section Where to start:
 #' * [mh_sample()]: a run of many chains, with warm-up, standard errors and R-hat. [mh_resume()] continues it,
@@ -20,13 +20,14 @@
 #' * Densities of your own: [density_source()] in C, [density_function()] in R.
 #' * [log_density()] evaluates a density, [draw()] draws from it.
 #' * [backend_info()]: what runs here.
-#' * `vignette("sampling")`: a posterior from start to checked answer. `vignette("densities")`: one density after the
-#'   other, on real data. `vignette("fusedmc")`: a tour of the kernels.
+#' * `vignette("sampling")`: a posterior from start to checked answer. `vignette("importance")`: evidence for the choice
+#'   among models, and when to trust it. `vignette("densities")`: one density after the other, on real data.
+#'   `vignette("fusedmc")`: a tour of the kernels.
 #'
 #' @section Options:
 #' * `fusedmc.backend`: the default of `backend`, `"auto"`, `"cpu"` or `"cuda"`.
 #' * `fusedmc.threads`: the most CPU threads to use; unset, all that OpenMP has (`OMP_NUM_THREADS` governs).
-#' * `fusedmc.max_gb`: how many GB a result of [mh_sample()] may take; unset, half of the free memory.
+#' * `fusedmc.max_gb`: how many GB the draws of a result may take; unset, half of the free memory.
 #' * `fusedmc.cache`: the directory for compiled densities, see [fusedmc_cache()].
 #' * `fusedmc.nvrtc`: the path of NVRTC, where it is not found.
 #'
