@@ -8,7 +8,7 @@
 #'   * `toolkit`, `driver`: CUDA version the package was built with, and the newest that the driver supports; `NA`
 #'     where there is none;
 #'   * `devices`: a data frame with a row per GPU: `device` (the number that [mh_step()] and the others take, from 0),
-#'     `name`, `memory_gb` (1e9 bytes), `compute_capability`;
+#'     `name`, `memory_gb` (1e9 bytes), `compute_capability`, `resident_gb` (what matrices of [to_device()] hold);
 #'   * `cuda_status`: `"ok"`, or why no GPU can be used;
 #'   * `simd`: the CPU build in use, `"baseline"`, `"avx2"` or `"avx512"`;
 #'   * `threads`: CPU threads in use at most;
@@ -20,7 +20,7 @@ backend_info <- function() {
   info <- .Call(C_ffi_backend_info)
   devices <- data.frame(
     device = seq_along(info$name) - 1L, name = info$name, memory_gb = info$memory / 1e9,
-    compute_capability = info$capability, stringsAsFactors = FALSE
+    compute_capability = info$capability, resident_gb = info$resident / 1e9, stringsAsFactors = FALSE
   )
   threads <- check_threads()
   structure(
@@ -46,7 +46,10 @@ print.fusedmc_backend_info <- function(x, ...) {
   }
   for (i in seq_len(nrow(x$devices))) {
     d <- x$devices[i, ]
-    cat(sprintf("GPU %d: %s, %.0f GB, compute capability %s\n", d$device, d$name, d$memory_gb, d$compute_capability))
+    held <- if (d$resident_gb > 0) sprintf(" (%.3g held by matrices)", d$resident_gb) else ""
+    cat(sprintf(
+      "GPU %d: %s, %.0f GB%s, compute capability %s\n", d$device, d$name, d$memory_gb, held, d$compute_capability
+    ))
   }
   cat(sprintf("CPU: %s build, %s\n", x$simd, counted(x$threads, "thread")))
   cat(sprintf("default backend: %s\n", x$backend))

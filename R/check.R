@@ -36,11 +36,14 @@ check_numbers <- function(x, arg, rule = "finite numbers") {
   as.double(x)
 }
 
-# A matrix of doubles with at least one column, from a matrix or a data frame of numbers.
+# A matrix of doubles with at least one column, from a matrix, a data frame of numbers or one that lies on the GPU.
 # Non-finite entries are let through: the caller decides.
 check_matrix <- function(x, rows, arg) {
   if (is.data.frame(x)) {
     x <- check_data_frame(x, arg)
+  } else if (inherits(x, "fusedmc_matrix")) {
+    check_present(x, arg)
+    x <- as.matrix(x)
   }
   if (!is_numbers(x) || !is.matrix(x) || ncol(x) == 0) {
     rule <- sprintf("a numeric matrix (%s x n_dim) or a data frame of numbers", rows)

@@ -4,7 +4,8 @@
 #' effective sample size, from one stable pass.
 #'
 #' @param samples Samples: a numeric matrix n x n_dim of finite numbers, one sample per row. Integer and logical
-#'   matrices and data frames of numbers are converted. Never modified. May be `NULL` with `log_weights`.
+#'   matrices and data frames of numbers are converted, and a matrix from [to_device()] is read where it lies. Never
+#'   modified. May be `NULL` with `log_weights`.
 #' @param target Density to weigh towards, such as [density_mixture()].
 #' @param proposal Density that the samples were drawn from; the default is independent normals with mean 0 and sd 3.
 #' @param log_weights Log weights of your own, in place of `target` and `proposal`: n numbers, natural log, of any
@@ -47,7 +48,7 @@
 #' Kish (1965), *Survey Sampling*, Wiley.
 #'
 #' Owen (2013), *Monte Carlo theory, methods and examples*, chapter 9.
-#' @seealso [mh_step()], [density_normal()], [density_mixture()]
+#' @seealso [to_device()], [mh_step()], [density_normal()], [density_mixture()]
 #' @export
 #' @examples
 #' target <- density_mixture(c(0.3, 0.7), means = rbind(c(-1, 0), c(2, 1)), sds = 1)
@@ -63,12 +64,12 @@ is_weights <- function(samples = NULL, target = NULL, proposal = density_normal(
                        weights = TRUE, nonfinite = c("error", "drop"), precision = c("double", "single"),
                        backend = getOption("fusedmc.backend", "auto"), device = 0L) {
   check_route(samples, target, missing(proposal), log_weights)
+  precision <- precision_for(samples, if (!missing(precision)) precision)
   if (!is.null(samples)) {
-    samples <- check_matrix(samples, "n", "samples")
+    samples <- check_matrix_in_place(samples, "n", "samples", precision, backend)
   }
   n <- if (is.null(samples)) length(log_weights) else nrow(samples)
   n_dim <- if (is.null(samples)) 0L else ncol(samples)
-  precision <- check_precision(if (missing(precision)) "double" else precision)
   check_flag(weights, "weights")
   nonfinite <- check_choice(if (missing(nonfinite)) "error" else nonfinite, c("error", "drop"), "nonfinite")
   densities <- list()
@@ -88,14 +89,16 @@ is_weights <- function(samples = NULL, target = NULL, proposal = density_normal(
   }
   nodes <- c(densities$target, densities$proposal)
   numbers <- as.double(n) * (n_dim + 1)
-  run <- check_run(backend, device, cpu_ns = numbers * 0.4 + n * nodes_ns(nodes), bytes = 8 * numbers, nodes = nodes)
+  cpu_ns <- numbers * 0.4 + n * nodes_ns(nodes)
+  run <- run_where(samples, check_run(backend, device, cpu_ns = cpu_ns, bytes = 8 * numbers, nodes = nodes))
   if (n == 0) {
     return(empty_is_weights(samples, weights))
   }
 
   densities <- lapply(densities, linked, precision = precision, run = run)
   result <- .Call(
-    C_ffi_is_weights, samples, densities$target, densities$proposal, log_weights, weights, precision == "single", run
+    C_ffi_is_weights, for_c(samples), densities$target, densities$proposal, log_weights, weights,
+    precision == "single", run
   )
   result <- check_result(result, run[[1]])
   check_log_weights_finite(result, samples, n, nonfinite, from_densities)
@@ -159,7 +162,7 @@ check_log_weights_finite <- function(result, samples, n, nonfinite, from_densiti
   which_ones <- enumerate(result$bad, result$n_bad)
   if (nonfinite == "error") {
     if (from_densities) {
-      check_finite_rows(samples, "samples")
+      check_finite_rows(as.matrix(samples), "samples")
     }
     message <- sprintf(
       "%s of %s log weights are NaN or +Inf: %s. Use nonfinite = \"drop\" to give them weight zero.",
@@ -178,6 +181,7 @@ check_log_weights_finite <- function(result, samples, n, nonfinite, from_densiti
 # contributes nothing. Elsewhere it spoils the mean.
 check_mean <- function(mean, samples, log_weights) {
   if (!is.null(log_weights) && !all(is.finite(mean))) {
+    samples <- as.matrix(samples)
     samples[!is.finite(log_weights), ] <- 0
     check_finite_rows(samples, "samples")
   }

@@ -3,7 +3,8 @@
 #' The log density at every row of a matrix, by the same kernels that [mh_step()] and [is_weights()] use.
 #'
 #' @param density A density.
-#' @param x Points: a numeric matrix n x n_dim, one point per row, or a data frame of numbers. Never modified.
+#' @param x Points: a numeric matrix n x n_dim, one point per row, a data frame of numbers, or a matrix from
+#'   [to_device()], which is read where it lies. Never modified.
 #' @inheritParams mh_step
 #' @return n log densities (natural log), named by the row names of `x`. `-Inf` outside the support. At a point that is
 #'   not finite the value is what the formula gives: `-Inf` or `NaN`.
@@ -17,12 +18,12 @@
 #' rowSums(dnorm(x, log = TRUE)) # the same
 log_density <- function(density, x, precision = c("double", "single"),
                         backend = getOption("fusedmc.backend", "auto"), device = 0L) {
-  x <- check_matrix(x, "n", "x")
+  precision <- precision_for(x, if (!missing(precision)) precision)
+  x <- check_matrix_in_place(x, "n", "x", precision, backend)
   check_density(density, ncol(x), "density", "x")
-  precision <- check_precision(if (missing(precision)) "double" else precision)
   out <- if (is_in_r(density)) {
     check_run(backend, device, cpu_ns = 0, bytes = 0)
-    evaluate_in_r(density, x, precision)
+    evaluate_in_r(density, as.matrix(x), precision)
   } else {
     evaluate_nodes(density, x, precision, backend, device)
   }
@@ -35,12 +36,13 @@ evaluate_nodes <- function(density, x, precision, backend, device) {
   check_density_range(nodes, precision, "density")
   n <- as.double(nrow(x))
   numbers <- n * ncol(x)
-  run <- check_run(backend, device, cpu_ns = 0.4 * numbers + n * nodes_ns(nodes), bytes = 8 * numbers, nodes = nodes)
+  cpu_ns <- 0.4 * numbers + n * nodes_ns(nodes)
+  run <- run_where(x, check_run(backend, device, cpu_ns = cpu_ns, bytes = 8 * numbers, nodes = nodes))
   if (n == 0) {
     return(numeric())
   }
   nodes <- linked(nodes, precision, run)
-  check_result(.Call(C_ffi_log_density, x, nodes, precision == "single", run), run[[1]])
+  check_result(.Call(C_ffi_log_density, for_c(x), nodes, precision == "single", run), run[[1]])
 }
 
 # Log densities at the rows of x of a density that is, in part, a function of R.

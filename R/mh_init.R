@@ -9,7 +9,7 @@ start_seed <- function(seed) {
 # list(x, superchain, parameters, step_size): n_chains x n_dim without names, and step_size NULL but for a fit.
 # n_chains is NULL where it was not given.
 find_starts <- function(init, target, n_chains, n_superchains, seed, chain_offset) {
-  given <- is.data.frame(init) || is.matrix(init) || inherits(init, "mh_draws")
+  given <- is.data.frame(init) || is.matrix(init) || inherits(init, c("mh_draws", "fusedmc_matrix"))
   if (given) {
     starts <- given_starts(init, n_chains)
     check_density(target, ncol(starts$x), "target", "init")

@@ -157,8 +157,8 @@ check_noise <- function(noise, n_chains, n_dim) {
   if (is.null(noise)) {
     return(NULL)
   }
-  if (is.data.frame(noise)) {
-    noise <- check_data_frame(noise, "noise")
+  if (is.data.frame(noise) || inherits(noise, "fusedmc_matrix")) {
+    noise <- check_matrix(noise, "n_chains", "noise")
   }
   if (!is.matrix(noise) || !is.numeric(noise) || !identical(dim(noise), c(n_chains, n_dim)) || !all(is.finite(noise))) {
     abort_input("noise", sprintf("a %d x %d matrix of finite numbers, as `x` is", n_chains, n_dim), noise)

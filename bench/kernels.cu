@@ -196,6 +196,7 @@ static void time_fused(const char *precision, size_t n, size_t n_dim, size_t n_c
   a.x = x;
   a.seed = 1;
   a.keys = fmc_keys_of(1);
+  a.hidden = hidden_numbers();
   a.plan.n_dim = n_dim;
   a.plan.count = a.plan.n_groups = 1;
   a.plan.group = d_group;
@@ -312,8 +313,7 @@ static void time_run(const char *precision, size_t n, size_t n_dim, size_t n_ste
   a.shift = sums ? shift : NULL;
   a.seed = 1;
   a.keys = fmc_keys_of(1);
-  a.two = 2;
-  a.one_bits = 0x3f800000u;
+  a.hidden = hidden_numbers();
   a.x = x;
   a.log_density = log_density;
   a.sums = all;

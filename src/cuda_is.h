@@ -121,6 +121,7 @@ static fmc_status T(launch_chunk_fused)(const T(is_call) * call, const sample_ra
   args.x = job->drawing ? NULL : x;
   args.seed = job->seed;
   args.keys = fmc_keys_of(job->seed);
+  args.hidden = hidden_numbers();
   args.target = T(mixture_of)(&call->target);
   args.proposal = T(mixture_of)(&call->proposal);
   if (job->drawing) {

@@ -13,6 +13,7 @@ typedef struct {
   size_t n_dim, stride;
   const REAL *x; /* the first sample, columns `stride` apart; not where samples are drawn */
   fmc_keys keys;
+  fmc_hidden hidden;
   uint64_t seed;
   T(fmc_draw_plan) plan;                               /* its arrays lie on the device */
   REAL draw_mean[FMC_FEW_DIMS], draw_sd[FMC_FEW_DIMS]; /* of the only component, where there is but one */
@@ -75,7 +76,7 @@ static __device__ __forceinline__ void T(few_log_density)(const T(two_dims) * co
 
 /* As fmc_draw_point(), of independent normals. */
 template <int LANES>
-static __device__ __forceinline__ void T(few_draw)(const T(fused_args) & a, uint64_t number, const float4 *table,
+static __device__ __forceinline__ void T(few_draw)(const T(fused_args) & a, uint64_t number, const normal_copy *table,
                                                    REAL (&x)[LANES * FMC_BLOCK]) {
   const int one = a.plan.count == 1;
   const size_t k = one ? 0 : T(fmc_draw_component_of)(&a.plan, a.seed, number);
@@ -225,7 +226,7 @@ static __global__ void __launch_bounds__(FMC_TILE_LANES, 2) T(fused_kernel)(cons
   __shared__ REAL log_const[FMC_FEW_COMPONENTS];
   const int n_target = (int)a.target.n_components, n_proposal = (int)a.proposal.n_components;
   float4 *copies = (float4 *)fused_shared;
-  const float4 *table = copies + threadIdx.x % FMC_NORMAL_COPIES;
+  const normal_copy table = copy_of_thread(copies, a.hidden);
   REAL(*state)[FMC_TILE_LANES] = (REAL(*)[FMC_TILE_LANES])fused_shared; /* two stages of ROWS x N */
   const int n = (int)a.range.n, lead = (int)lead_of(&a.range), n_tiles = (int)n_tiles_of(&a.range);
   int i = (int)blockIdx.x * FMC_TILE - lead + (int)threadIdx.x, now = 0;
@@ -255,7 +256,7 @@ static __global__ void __launch_bounds__(FMC_TILE_LANES, 2) T(fused_kernel)(cons
       if (DRAWN) {
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
-          T(few_draw)<LANES>(a, a.range.first + (uint64_t)(int64_t)(i + r * FMC_TILE_LANES), table, x[r]);
+          T(few_draw)<LANES>(a, a.range.first + (uint64_t)(int64_t)(i + r * FMC_TILE_LANES), &table, x[r]);
       } else {
         __syncwarp(); /* what lies there has been read */
         T(few_fetch)<N, ROWS>(a, from, next + piece - lane, column, here + (STAGE - now) * FMC_TILE_LANES);

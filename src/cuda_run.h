@@ -14,7 +14,7 @@ typedef struct {
   double *sums, *range;
   unsigned *n_accepted;
   fmc_gpu_not_finite *not_finite;
-  uint32_t two, one_bits; /* see run_table */
+  fmc_hidden hidden;
 } T(run_args);
 
 /* Threads of a block, for so many dims a thread: what the registers of an SM allow. */
@@ -40,7 +40,8 @@ static __host__ __device__ __forceinline__ size_t T(run_place)(size_t *used, siz
 static __host__ __device__ __forceinline__ T(run_layout)
     T(lay_out_run)(size_t n_padded, size_t n_components, int standard, int sums, int per_thread) {
   T(run_layout) at;
-  size_t used = RUN_COPIES * FMC_NORMAL_ROWS * sizeof(float4), parameters = standard ? 0 : n_components * n_padded;
+  size_t used = FMC_NORMAL_COPIES * FMC_NORMAL_ROWS * sizeof(float4),
+         parameters = standard ? 0 : n_components * n_padded;
   size_t column = sums && per_thread > RUN_REGISTER_SUMS ? (size_t)per_thread * RUN_THREADS(per_thread) : 0;
   at.step_size = T(run_place)(&used, n_padded * sizeof(REAL));
   at.log_const = T(run_place)(&used, n_components * sizeof(REAL));
@@ -135,7 +136,7 @@ static __global__ void __launch_bounds__(RUN_THREADS(LANES *DEPTH *FMC_BLOCK))
   const int n_padded = n_lanes * DEPTH * FMC_BLOCK;
   const T(run_layout) at = T(lay_out_run)(n_padded, n_components, STANDARD, SUMS, PER_THREAD);
   float4 *copies = (float4 *)run_shared;
-  const run_table table = {(uint32_t)__cvta_generic_to_shared(copies + threadIdx.x % RUN_COPIES), a.two, a.one_bits};
+  const normal_copy table = copy_of_thread(copies, a.hidden);
   REAL *step_size = (REAL *)(run_shared + at.step_size), *log_const = (REAL *)(run_shared + at.log_const);
   REAL *mean = (REAL *)(run_shared + at.mean), *inv_sd = (REAL *)(run_shared + at.inv_sd);
   double *shift = (double *)(run_shared + at.shift), *reach = (double *)(run_shared + at.reach);
@@ -166,11 +167,7 @@ static __global__ void __launch_bounds__(RUN_THREADS(LANES *DEPTH *FMC_BLOCK))
   }
   for (int k = threadIdx.x; k < n_components; k += THREADS)
     log_const[k] = a.target.log_const[k];
-  for (int e = threadIdx.x; e < RUN_COPIES * FMC_NORMAL_ROWS; e += THREADS) {
-    const float *row = fmc_normal_table[e / RUN_COPIES];
-    copies[e] = make_float4(row[0], row[1], row[2], row[3]);
-  }
-  __syncthreads();
+  load_normal_copies(copies);
 
   const int member = (int)threadIdx.x & (group - 1);
   const size_t wanted = ((size_t)blockIdx.x * THREADS + threadIdx.x) / group;
@@ -234,7 +231,7 @@ static __global__ void __launch_bounds__(RUN_THREADS(LANES *DEPTH *FMC_BLOCK))
 #pragma unroll
         for (int j = 0; j < FMC_BLOCK; j++) {
           proposal[k0 + j] =
-              T(fmc_propose)(x[k0 + j], step_size[RUN_AT(REAL, k0 + j)], (REAL)run_normal(&table, word[j]));
+              T(fmc_propose)(x[k0 + j], step_size[RUN_AT(REAL, k0 + j)], (REAL)normal_from_copy(&table, word[j]));
           if (STANDARD)
             sum[lane] = R_FMA(proposal[k0 + j], proposal[k0 + j], sum[lane]);
         }

@@ -236,8 +236,7 @@ static fmc_status T(mh_run)(fmc_mh_run_job *job, fmc_context *context) {
   call.args.batch = job->batch;
   call.args.seed = job->seed;
   call.args.keys = fmc_keys_of(job->seed);
-  call.args.two = 2;
-  call.args.one_bits = 0x3f800000u;
+  call.args.hidden = hidden_numbers();
   call.args.first_chain = job->chain_offset;
   if (!nodes) {
     status = no_host_memory(context, job->target->n_nodes * sizeof *nodes);

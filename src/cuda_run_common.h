@@ -45,28 +45,6 @@ static __device__ double run_reach(double center, long long least, long long mos
   return below < above ? below : above;
 }
 
-/* Copies of the normals' table, each in banks of its own: the eight threads whose 16-byte loads are served together
- * then never wait for each other. */
-#define RUN_COPIES 8
-
-/* A thread's copy of the table: its address in shared memory, and the numbers 2 and 0x3f800000. These come to the
- * kernel as arguments so that the compiler cannot know them: what it would make of them are shifts, which all go
- * through the one pipe that the generator's logic fills. */
-typedef struct {
-  uint32_t at, two, one_bits;
-} run_table;
-
-/* fmc_normal(), with the rows RUN_COPIES * 16 bytes apart. */
-static __device__ __forceinline__ float run_normal(const run_table *table, uint32_t word) {
-  uint32_t bits = fmc_bitsf((float)(word * table->two + 1));
-  uint32_t at = ((bits & 0xfff80000u) >> 12) + table->at;
-  float c0, c1, c2, c3;
-  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4 + -260096];" : "=f"(c0), "=f"(c1), "=f"(c2), "=f"(c3) : "r"(at));
-  float t = fmc_from_bitsf((bits * 16 & 0x7fffffu) | table->one_bits) - 1.0f;
-  float z = fmc_fmaf(fmc_fmaf(fmc_fmaf(c3, t, c2), t, c1), t, c0);
-  return fmc_from_bitsf(fmc_bitsf(z) | (word & 0x80000000u));
-}
-
 /* to := from where moved. A select would go through that same pipe. */
 static __device__ __forceinline__ void move_if(bool moved, float *to, float from) {
   asm("{ .reg .pred p; setp.ne.u32 p, %2, 0; @p mov.f32 %0, %1; }" : "+f"(*to) : "f"(from), "r"((unsigned)moved));

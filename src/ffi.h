@@ -15,6 +15,10 @@ SEXP ffi_is_weights(SEXP samples, SEXP target, SEXP proposal, SEXP log_weights, 
 SEXP ffi_mh_run(SEXP x, SEXP log_density, SEXP targets, SEXP step_size, SEXP plan, SEXP sums, SEXP single,
                 SEXP progress, SEXP parts);
 SEXP ffi_log_density(SEXP x, SEXP density, SEXP single, SEXP run);
+SEXP ffi_to_device(SEXP x, SEXP single, SEXP run);
+SEXP ffi_from_device(SEXP pointer, SEXP run);
+SEXP ffi_release_matrix(SEXP pointer);
+SEXP ffi_on_device(SEXP pointer);
 SEXP ffi_mixture_arrays(SEXP weights, SEXP means, SEXP sds, SEXP n_dim);
 SEXP ffi_backend_info(void);
 SEXP ffi_cuda_n_devices(void);
@@ -28,6 +32,8 @@ SEXP ffi_lgamma_ratio(SEXP x, SEXP h);
 /* `run` is list(backend, device, threads, cpu_ns), checked in R. */
 const fmc_backend *ffi_backend(SEXP run);
 void ffi_context(SEXP run, fmc_context *context);
+/* The matrix on a GPU that an external pointer stands for; NULL where `samples` is none. */
+const fmc_resident *ffi_resident(SEXP samples);
 /* Threads to use by default: all of OpenMP's, one in a forked child, where OpenMP's are gone. */
 int ffi_default_threads(void);
 void ffi_remember_process(void);

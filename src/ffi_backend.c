@@ -17,12 +17,12 @@ static SEXP version(int code) {
   return code ? Rf_mkString(text) : Rf_ScalarString(NA_STRING);
 }
 
-/* list(cuda, toolkit, driver, name, memory, compute_capability, why, simd, threads) */
+/* list(cuda, toolkit, driver, name, memory, capability, why, simd, threads, resident) */
 SEXP ffi_backend_info(void) {
   char why[256] = "", text[32];
   int n = fmc_cuda_n_devices(why, sizeof why);
   SEXP name = PROTECT(Rf_allocVector(STRSXP, n)), memory = PROTECT(Rf_allocVector(REALSXP, n)),
-       capability = PROTECT(Rf_allocVector(STRSXP, n));
+       capability = PROTECT(Rf_allocVector(STRSXP, n)), resident = PROTECT(Rf_allocVector(REALSXP, n));
   for (int i = 0; i < n; i++) {
     fmc_context context = {0};
     fmc_device device = {{0}, 0, 0, 0};
@@ -31,9 +31,10 @@ SEXP ffi_backend_info(void) {
     SET_STRING_ELT(name, i, status == FMC_OK ? Rf_mkChar(device.name) : NA_STRING);
     REAL(memory)[i] = status == FMC_OK ? device.memory_bytes : NA_REAL;
     SET_STRING_ELT(capability, i, status == FMC_OK ? Rf_mkChar(text) : NA_STRING);
+    REAL(resident)[i] = fmc_cuda_resident_bytes(i);
   }
-  static const char *const names[] = {"cuda",       "toolkit", "driver", "name",   "memory",
-                                      "capability", "why",     "simd",   "threads"};
+  static const char *const names[] = {"cuda",       "toolkit", "driver", "name",    "memory",
+                                      "capability", "why",     "simd",   "threads", "resident"};
   SEXP values[] = {PROTECT(Rf_ScalarLogical(FMC_HAVE_CUDA)),
                    PROTECT(version(fmc_cuda_toolkit_version())),
                    PROTECT(version(fmc_cuda_driver_version())),
@@ -42,9 +43,10 @@ SEXP ffi_backend_info(void) {
                    capability,
                    PROTECT(Rf_mkString(why)),
                    PROTECT(Rf_mkString(fmc_cpu_kernels_now()->level)),
-                   PROTECT(Rf_ScalarInteger(ffi_default_threads()))};
-  SEXP list = ffi_list(9, names, values);
-  UNPROTECT(9);
+                   PROTECT(Rf_ScalarInteger(ffi_default_threads())),
+                   resident};
+  SEXP list = ffi_list(10, names, values);
+  UNPROTECT(10);
   return list;
 }
 

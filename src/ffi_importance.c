@@ -58,9 +58,9 @@ static SEXP tail_of(fmc_is_summary *summary, size_t n_tail) {
   return tail;
 }
 
-/* size: c(n, n_dim, seed, offset, n_tail). samples, drawing: at most one is not NULL. target, proposal: nodes; or
- * log_weights; or neither, and only draws are made. moments: list(which, as in core/weighted_sums.h; shift). keep:
- * whether draws and log weights are wanted. All checked in R. */
+/* size: c(n, n_dim, seed, offset, n_tail). samples (a matrix, or the pointer to one on the GPU), drawing: at most one
+ * is not NULL. target, proposal: nodes; or log_weights; or neither, and only draws are made. moments: list(which, as in
+ * core/weighted_sums.h; shift). keep: whether draws and log weights are wanted. All checked in R. */
 SEXP ffi_importance(SEXP size, SEXP samples, SEXP drawing, SEXP target, SEXP proposal, SEXP log_weights, SEXP moments,
                     SEXP keep, SEXP single, SEXP run) {
   const double *sizes = REAL_RO(size);
@@ -74,7 +74,8 @@ SEXP ffi_importance(SEXP size, SEXP samples, SEXP drawing, SEXP target, SEXP pro
                     .n_dim = n_dim,
                     .seed = (uint64_t)sizes[2],
                     .offset = (uint64_t)sizes[3],
-                    .samples = Rf_isNull(samples) ? NULL : REAL_RO(samples),
+                    .samples = Rf_isNull(samples) || ffi_resident(samples) ? NULL : REAL_RO(samples),
+                    .resident = ffi_resident(samples),
                     .given_log_weights = Rf_isNull(log_weights) ? NULL : REAL_RO(log_weights),
                     .single_precision = Rf_asLogical(single),
                     .moments = Rf_asInteger(VECTOR_ELT(moments, 0)),

@@ -47,12 +47,13 @@ static fmc_status run_job(SEXP run, fmc_is_job *job, double *total, fmc_context 
   return status;
 }
 
-/* samples: matrix or NULL; target, proposal: nodes, or NULL where log_weights are given; keep:
- * whether log weights and weights are wanted. All checked in R; there is at least one sample. */
+/* samples: matrix, pointer to one on the GPU, or NULL; target, proposal: nodes, or NULL where log_weights are given;
+ * keep: whether log weights and weights are wanted. All checked in R; there is at least one sample. */
 SEXP ffi_is_weights(SEXP samples, SEXP target, SEXP proposal, SEXP log_weights, SEXP keep, SEXP single, SEXP run) {
   int from_densities = Rf_isNull(log_weights), has_samples = !Rf_isNull(samples), kept = Rf_asLogical(keep);
-  size_t n_dim = has_samples ? (size_t)Rf_ncols(samples) : 0;
-  size_t n = from_densities ? (size_t)Rf_nrows(samples) : (size_t)XLENGTH(log_weights);
+  const fmc_resident *resident = ffi_resident(samples);
+  size_t n_dim = resident ? resident->n_dim : has_samples ? (size_t)Rf_ncols(samples) : 0;
+  size_t n = !from_densities ? (size_t)XLENGTH(log_weights) : resident ? resident->n : (size_t)Rf_nrows(samples);
   fmc_context context;
   fmc_density target_density, proposal_density;
   double *total = (double *)R_alloc(FMC_SUMMARY_COLUMNS + n_dim, sizeof(double));
@@ -67,7 +68,8 @@ SEXP ffi_is_weights(SEXP samples, SEXP target, SEXP proposal, SEXP log_weights, 
   fmc_is_job job = {
       .n = n,
       .n_dim = n_dim,
-      .samples = has_samples ? REAL_RO(samples) : NULL,
+      .samples = has_samples && !resident ? REAL_RO(samples) : NULL,
+      .resident = resident,
       .target = from_densities ? &target_density : NULL,
       .proposal = from_densities ? &proposal_density : NULL,
       .given_log_weights = from_densities ? NULL : REAL_RO(log_weights),

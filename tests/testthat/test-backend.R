@@ -9,7 +9,7 @@ test_that("backend_info() says what was built and what runs here", {
   expect_true(info$simd %in% c("baseline", "avx2", "avx512"))
   expect_true(info$threads >= 1 && info$threads == round(info$threads))
   expect_s3_class(info$devices, "data.frame")
-  expect_identical(names(info$devices), c("device", "name", "memory_gb", "compute_capability"))
+  expect_identical(names(info$devices), c("device", "name", "memory_gb", "compute_capability", "resident_gb"))
   expect_equal(info$devices$device, seq_len(nrow(info$devices)) - 1)
   if (info$build == "cpu") {
     expect_identical(nrow(info$devices), 0L)

@@ -154,6 +154,16 @@ test_that("clearing removes what is there, and nothing else; old files make room
 
 # ---- GPU code, which NVRTC makes without a GPU -------------------------------------------------
 
+test_that("the constants of math.h are there on the GPU too", {
+  skip_if(nvrtc_missing(), "no NVRTC")
+  density <- density_source(
+    "double log_density(const double *x, int n_dim) { return x[0] > 0 ? x[0] < HUGE_VAL ? M_PI : NAN : -INFINITY; }",
+    n_dim = 1
+  )
+  expect_type(compile_gpu(source_text_gpu(density, "double"), 90), "raw")
+  expect_identical(log_density(density, matrix(c(1, -1)), backend = "cpu"), c(pi, -Inf))
+})
+
 test_that("every kind of code compiles for a GPU", {
   skip_if(nvrtc_missing(), "no NVRTC")
   local_cache()
