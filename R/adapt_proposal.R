@@ -5,7 +5,8 @@
 #'
 #' @param target Density to come near to; it need not be normalised.
 #' @param proposal Density, or list of densities, that the first round draws from, as in [importance_sample()]. It must
-#'   reach where the target is.
+#'   reach where the target is, and rather be too wide than too narrow. A result that has not arrived may be given again,
+#'   with another seed.
 #' @param n Number of draws of a round: a whole number from 1 to 2^31 - 1.
 #' @param n_rounds Number of rounds: a whole number from 1 to 1000.
 #' @param df Degrees of freedom of what is fitted: one number > 0, `Inf` for normals.
@@ -26,9 +27,9 @@
 #'
 #' Where the proposal is still far from the target a few draws carry all the weight, and nothing can be learnt from
 #' those. So with d dims and K components weights are first taken to a power between 0 and 1, the largest that leaves
-#' them an ESS of 10 (d + 1) K, or of half the draws where that is less. The draws then stand for a density on the way to
-#' the target, and each round leads further. Near the target the power is 1. A prior that is wide for a posterior of ten
-#' or twenty dims serves as a start in this way; `rounds` in the result shows whether the last round had arrived.
+#' them an ESS of 10 (d + 1) K, or of half the draws where that is less. The draws then stand for a density on the way
+#' to the target, and each round leads further. Near the target the power is 1. A prior that is wide for a posterior of
+#' ten or twenty dims serves as a start in this way; `rounds` in the result shows whether the last round had arrived.
 #'
 #' Weights and responsibilities are logarithms until they are summed, so nothing underflows. A covariance S is taken for
 #' (m S + (d + 1) B) / (m + d + 1), with m the ESS of the weights that S is from, and B the covariance of the round

@@ -19,6 +19,7 @@
 #'   [density_mixture()], [density_glm()], [density_product()], [density_tempered()].
 #' * Densities of your own: [density_source()] in C, [density_function()] in R.
 #' * [log_density()] evaluates a density, [draw()] draws from it.
+#' * [to_device()]: matrices that stay on the GPU.
 #' * [backend_info()]: what runs here.
 #' * `vignette("sampling")`: a posterior from start to checked answer. `vignette("importance")`: evidence for the choice
 #'   among models, and when to trust it. `vignette("densities")`: one density after the other, on real data.

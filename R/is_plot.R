@@ -28,7 +28,8 @@ plot.is_draws <- function(x, type = c("tail", "weights"), ...) {
 plot_tail <- function(x) {
   tail <- x$sums$tail
   if (length(tail) == 0) {
-    abort("input", "`x` must hold the largest log weights: make it with `n_tail` above 0.", argument = "x")
+    message <- "`x` must hold the largest log weights: of weights that are not zero, with `n_tail` above 0."
+    abort("input", message, argument = "x")
   }
   shown <- tail[seq_len(max(1, min(length(tail), 2 * tail_length(x$n, length(tail)))))]
   log10_weight <- (shown - tail[1]) / log(10)

@@ -305,6 +305,13 @@ time_importance <- function() {
       function(backend, precision) is_weights(samples, target, precision = precision, backend = backend)
     )
     report("is_weights() 1e7 x 16, K = 3", weighed, 2, 1)
+    for (precision in if (has_gpu) c("double", "single")) {
+      x <- to_device(samples, precision, backend = "cuda")
+      resident <- list(function() is_weights(x, target, weights = FALSE))
+      names(resident) <- paste("GPU, samples there,", precision)
+      report("is_weights(weights = FALSE) 1e7 x 16, K = 3", resident, 2)
+      release(x)
+    }
     summed <- variants_of(NULL, function(backend, precision) {
       is_weights(samples, target, weights = FALSE, precision = precision, backend = backend)
     })
