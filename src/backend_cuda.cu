@@ -21,14 +21,15 @@
 #include "core/normal_shared.h"
 #include "core/resample.h"
 
-#define FMC_DIM_GROUP 8        /* dims whose sums one block of threads keeps in registers */
-#define FMC_REGISTER_DIMS 32   /* dims of a sample that one thread keeps in registers */
-#define FMC_FEW_DIMS 16        /* dims of a proposal that one thread keeps in registers */
-#define FMC_FEW_THREADS 128    /* threads of a block that does so */
-#define FMC_FEW_COMPONENTS 32  /* components of target and proposal in the fused kernel's shared memory */
-#define FMC_FETCH_BYTES 16     /* of samples, copied at a time by the fused kernel */
-#define FMC_FUSED_STATIC 12288 /* bytes of shared memory that it has beside what T(fused_shared_bytes) says, at most   \
-                                */
+#define FMC_DIM_GROUP 8       /* dims whose sums one block of threads keeps in registers */
+#define FMC_REGISTER_DIMS 32  /* dims of a sample that one thread keeps in registers */
+#define FMC_FEW_DIMS 16       /* dims of a proposal that one thread keeps in registers */
+#define FMC_FEW_THREADS 128   /* threads of a block that does so */
+#define FMC_FEW_COMPONENTS 32 /* components of target and proposal in the fused kernel's shared memory */
+#define FMC_FETCH_BYTES 16    /* of samples, copied at a time by the fused kernel */
+#define FMC_FUSED_STATIC                                                                                               \
+  12288 /* bytes of shared memory that it has beside what T(fused_shared_bytes) says, at most                          \
+         */
 #define FMC_LARGEST_CHUNK ((size_t)1 << 30) /* samples of a chunk where none travel */
 
 /* The largest of a block's values, for every thread. */

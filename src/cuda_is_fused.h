@@ -116,28 +116,31 @@ static __device__ __forceinline__ void T(few_load)(const T(fused_args) & a, T(tw
   __syncthreads();
 }
 
-/* Starts the copy of a warp's samples of ROWS rows into shared memory, 16 bytes at a time; `from` and `here` are this
- * thread's first 16 bytes, `i` the local number of their first sample. Samples after the last are copied too, as far as
- * the 16 bytes go. */
+/* The part of a warp's samples that a thread copies into shared memory, 16 bytes at a time: every COLUMNS-th column
+ * from its first on. */
+typedef struct {
+  const REAL *from; /* of sample 0 */
+  size_t step;      /* to its next column */
+  int n_columns;    /* from its first column to the last */
+  shared_place to;  /* in the first stage */
+} T(few_copy);
+
+/* Starts the copies of ROWS rows; i is the local number of this thread's first sample. Samples after the last are
+ * copied too, as far as the 16 bytes go. */
 template <int N, int ROWS>
-static __device__ __forceinline__ void T(few_fetch)(const T(fused_args) & a, const REAL *from, int i, int column,
-                                                    REAL *here) {
-  const int COLUMNS = FMC_FETCH_BYTES / (int)sizeof(REAL);
+static __device__ __forceinline__ void T(few_fetch)(const T(few_copy) & c, int i, int n, int stage) {
+  const int COLUMNS = FMC_FETCH_BYTES / (int)sizeof(REAL), ROW = FMC_TILE_LANES * (int)sizeof(REAL);
+  const REAL *at = c.from + i;
+  shared_place to = c.to + stage * ROW;
+  bool is_there[ROWS];
 #pragma unroll
-  for (int r = 0; r < ROWS; r++) {
-    if ((unsigned)(i + r * FMC_TILE_LANES) < (unsigned)a.range.n) {
-      const REAL *at = from + i + r * FMC_TILE_LANES;
-      if ((int)a.n_dim == N) {
+  for (int r = 0; r < ROWS; r++)
+    is_there[r] = (unsigned)(i + r * FMC_TILE_LANES) < (unsigned)n;
 #pragma unroll
-        for (int d = 0; d < N; d += COLUMNS, at += COLUMNS * a.stride)
-          __pipeline_memcpy_async(here + (r * N + d) * FMC_TILE_LANES, at, FMC_FETCH_BYTES);
-      } else {
-#pragma unroll
-        for (int d = 0; d < N; d += COLUMNS, at += COLUMNS * a.stride)
-          if (column + d < (int)a.n_dim)
-            __pipeline_memcpy_async(here + (r * N + d) * FMC_TILE_LANES, at, FMC_FETCH_BYTES);
-      }
-    }
+  for (int d = 0; d < N; d += COLUMNS, at += c.step, to += COLUMNS * ROW) {
+    copy_to_shared<0, 0>(to, at, is_there[0] & (d < c.n_columns));
+    if (ROWS == 2)
+      copy_to_shared<N * ROW, ROW>(to, at, is_there[ROWS - 1] & (d < c.n_columns));
   }
   __pipeline_commit();
 }
@@ -157,32 +160,59 @@ template <int N, bool SQUARES> static __device__ __forceinline__ void T(few_clea
     s.sum_x[d] = s.second[SQUARES ? d : 0] = 0;
 }
 
-/* Adds sample i. The sums of x are simple where no weight or scale has underflowed. */
-template <int N, bool SQUARES>
-static __device__ __forceinline__ void T(few_add)(const T(fused_args) & a, int i, double log_weight, const REAL (&x)[N],
-                                                  T(few_sums) < N, SQUARES > &s) {
-  log_weight = note_sample(a.notes, log_weight, a.range.first + (uint64_t)i, &s.n_bad, &s.n_zero);
-  double scale, w = fmc_online_good_weight(&s.max, log_weight, &scale);
-  s.sum = fmc_fma(s.sum, scale, w);
-  s.sum_squares = fmc_fma(s.sum_squares, scale * scale, w * w);
-  if (w > 0 && scale > 0) {
+/* Adds ROWS samples that are all there, from number i on, a row apart. The sums of x are simple where no weight or
+ * scale has underflowed. */
+template <int N, bool SQUARES, int ROWS>
+static __device__ __forceinline__ void T(few_add)(const T(fused_args) & a, int i, const REAL *log_ratio,
+                                                  const REAL (*x)[N], T(few_sums) < N, SQUARES > &s) {
+  double log_weight[ROWS], w[ROWS], scale[ROWS];
+  bool plain = true, simple = true;
 #pragma unroll
-    for (int d = 0; d < N; d++) {
-      const double xd = (double)x[d];
-      s.sum_x[d] = fmc_fma(s.sum_x[d], scale, w * xd);
-      if (SQUARES)
-        s.second[SQUARES ? d : 0] =
-            fmc_fma(s.second[SQUARES ? d : 0], scale, w * fmc_moment(xd, a.shift[d], xd, a.shift[d]));
-    }
+  for (int r = 0; r < ROWS; r++) {
+    log_weight[r] = (double)log_ratio[r];
+    plain &= is_plain(a.notes, log_weight[r]);
+  }
+  if (a.log_weights)
+#pragma unroll
+    for (int r = 0; r < ROWS; r++)
+      __stcs(a.log_weights + i + r * FMC_TILE_LANES, log_weight[r]);
+  if (!plain)
+#pragma unroll
+    for (int r = 0; r < ROWS; r++)
+      log_weight[r] =
+          note_sample(a.notes, log_weight[r], a.range.first + (uint64_t)(i + r * FMC_TILE_LANES), &s.n_bad, &s.n_zero);
+#pragma unroll
+  for (int r = 0; r < ROWS; r++) {
+    w[r] = fmc_online_good_weight(&s.max, log_weight[r], &scale[r]);
+    simple &= (w[r] > 0) & (scale[r] > 0);
+  }
+#pragma unroll
+  for (int r = 0; r < ROWS; r++) {
+    s.sum = fmc_fma(s.sum, scale[r], w[r]);
+    s.sum_squares = fmc_fma(s.sum_squares, scale[r] * scale[r], w[r] * w[r]);
+  }
+  if (simple) {
+#pragma unroll
+    for (int d = 0; d < N; d++)
+#pragma unroll
+      for (int r = 0; r < ROWS; r++) {
+        const double xd = (double)x[r][d];
+        s.sum_x[d] = fmc_fma(s.sum_x[d], scale[r], w[r] * xd);
+        if (SQUARES)
+          s.second[SQUARES ? d : 0] =
+              fmc_fma(s.second[SQUARES ? d : 0], scale[r], w[r] * fmc_moment(xd, a.shift[d], xd, a.shift[d]));
+      }
   } else {
 #pragma unroll
-    for (int d = 0; d < N; d++) {
-      const double xd = (double)x[d];
-      s.sum_x[d] = fmc_weighted_add(s.sum_x[d], scale, w, xd);
-      if (SQUARES)
-        s.second[SQUARES ? d : 0] =
-            fmc_weighted_add(s.second[SQUARES ? d : 0], scale, w, fmc_moment(xd, a.shift[d], xd, a.shift[d]));
-    }
+    for (int d = 0; d < N; d++)
+#pragma unroll
+      for (int r = 0; r < ROWS; r++) {
+        const double xd = (double)x[r][d];
+        s.sum_x[d] = fmc_weighted_add(s.sum_x[d], scale[r], w[r], xd);
+        if (SQUARES)
+          s.second[SQUARES ? d : 0] =
+              fmc_weighted_add(s.second[SQUARES ? d : 0], scale[r], w[r], fmc_moment(xd, a.shift[d], xd, a.shift[d]));
+      }
   }
 }
 
@@ -231,9 +261,9 @@ static __global__ void __launch_bounds__(FMC_TILE_LANES, 2) T(fused_kernel)(cons
   const int n = (int)a.range.n, lead = (int)lead_of(&a.range), n_tiles = (int)n_tiles_of(&a.range);
   int i = (int)blockIdx.x * FMC_TILE - lead + (int)threadIdx.x, now = 0;
 
-  const int lane = (int)threadIdx.x % 32, piece = lane % (32 / PIECE) * PIECE, column = lane / (32 / PIECE);
-  const REAL *from = a.x + column * a.stride;
-  REAL *here = &state[column][(int)threadIdx.x - lane + piece];
+  const int lane = (int)threadIdx.x % 32, column = lane / (32 / PIECE), ahead = lane % (32 / PIECE) * PIECE - lane;
+  const T(few_copy) copy = {a.x + column * a.stride, PIECE * a.stride, (int)a.n_dim - column,
+                            place_in_shared(&state[column][(int)threadIdx.x + ahead])};
 
   T(few_load)<N>(a, components, log_const);
   if (DRAWN) {
@@ -242,7 +272,7 @@ static __global__ void __launch_bounds__(FMC_TILE_LANES, 2) T(fused_kernel)(cons
     for (int d = (int)a.n_dim; d < N; d++)
       for (int r = 0; r < 2 * ROWS; r++)
         state[r * N + d][threadIdx.x] = 0;
-    T(few_fetch)<N, ROWS>(a, from, i + piece - lane, column, here);
+    T(few_fetch)<N, ROWS>(copy, i + ahead, n, 0);
   }
 #pragma unroll 1
   for (int tile = (int)blockIdx.x; tile < n_tiles; tile += (int)gridDim.x) {
@@ -259,7 +289,7 @@ static __global__ void __launch_bounds__(FMC_TILE_LANES, 2) T(fused_kernel)(cons
           T(few_draw)<LANES>(a, a.range.first + (uint64_t)(int64_t)(i + r * FMC_TILE_LANES), &table, x[r]);
       } else {
         __syncwarp(); /* what lies there has been read */
-        T(few_fetch)<N, ROWS>(a, from, next + piece - lane, column, here + (STAGE - now) * FMC_TILE_LANES);
+        T(few_fetch)<N, ROWS>(copy, next + ahead, n, STAGE - now);
         __pipeline_wait_prior(1);
         __syncwarp();
 #pragma unroll
@@ -270,16 +300,17 @@ static __global__ void __launch_bounds__(FMC_TILE_LANES, 2) T(fused_kernel)(cons
       }
       T(few_log_density)<LANES, ROWS>(components, log_const, n_target, x, log_p);
       T(few_log_density)<LANES, ROWS>(components + n_target * N / 2, log_const + n_target, n_proposal, x, log_q);
+      REAL log_ratio[ROWS];
 #pragma unroll
-      for (int r = 0; r < ROWS; r++) {
-        const int sample = i + r * FMC_TILE_LANES;
-        if ((unsigned)sample < (unsigned)n) {
-          const double log_weight = (double)(log_p[r] - log_q[r]);
-          if (a.log_weights)
-            __stcs(a.log_weights + sample, log_weight);
-          T(few_add)(a, sample, log_weight, x[r], sums);
-        }
-      }
+      for (int r = 0; r < ROWS; r++)
+        log_ratio[r] = log_p[r] - log_q[r];
+      if ((unsigned)i < (unsigned)n && (unsigned)(i + (ROWS - 1) * FMC_TILE_LANES) < (unsigned)n)
+        T(few_add)<N, SQUARES, ROWS>(a, i, log_ratio, x, sums);
+      else if (ROWS > 1)
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+          if ((unsigned)(i + r * FMC_TILE_LANES) < (unsigned)n)
+            T(few_add)<N, SQUARES, 1>(a, i + r * FMC_TILE_LANES, log_ratio + r, x + r, sums);
       i = next;
       now = STAGE - now;
     }

@@ -6,6 +6,34 @@
 #define FMC_NODE_TILES (1u << FMC_NODE_LEVELS)
 #define FMC_LEAST_ROOM ((size_t)1 << 16) /* for the tail of a chunk; more than a tile */
 
+/* Copies of 16 bytes, TO and FROM bytes further on, into shared memory that do not wait; the processors before 8.0 copy
+ * at once. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+typedef unsigned shared_place;
+
+static __device__ __forceinline__ shared_place place_in_shared(void *to) {
+  return (unsigned)__cvta_generic_to_shared(to);
+}
+
+template <int TO, int FROM>
+static __device__ __forceinline__ void copy_to_shared(shared_place to, const void *from, bool wanted) {
+  __asm__ volatile(
+      "{ .reg .pred p; setp.ne.b32 p, %2, 0; @p cp.async.cg.shared.global [%0 + %3], [%1 + %4], 16; }" ::"r"(to),
+      "l"(from), "r"((int)wanted), "n"(TO), "n"(FROM)
+      : "memory");
+}
+#else
+typedef char *shared_place;
+
+static __device__ __forceinline__ shared_place place_in_shared(void *to) { return (char *)to; }
+
+template <int TO, int FROM>
+static __device__ __forceinline__ void copy_to_shared(shared_place to, const void *from, bool wanted) {
+  if (wanted)
+    __pipeline_memcpy_async(to + TO, (const char *)from + FROM, 16);
+}
+#endif
+
 /* Where the samples of a launch lie among all: numbers first .. first + n - 1. */
 typedef struct {
   uint64_t first;
@@ -49,10 +77,15 @@ static __device__ __noinline__ void note_tail(const sample_notes &notes, double 
     notes.tail[at] = log_weight;
 }
 
-/* Looks at a sample's log weight; returns it, or -Inf in place of a bad one. */
+/* Whether there is nothing to note of a log weight. */
+static __device__ __forceinline__ bool is_plain(const sample_notes &notes, double log_weight) {
+  return (log_weight <= notes.threshold) & (log_weight != -FMC_INF);
+}
+
+/* Notes a log weight; returns it, or -Inf in place of a bad one. */
 static __device__ __forceinline__ double note_sample(const sample_notes &notes, double log_weight, uint64_t number,
                                                      unsigned *n_bad, unsigned *n_zero) {
-  if (log_weight <= notes.threshold && log_weight != -FMC_INF)
+  if (is_plain(notes, log_weight))
     return log_weight;
   if (fmc_log_weight_bad(log_weight)) {
     ++*n_bad;

@@ -27,7 +27,7 @@
 #define FMC_LN2_LO 0x1.abc9e3b39803fp-56
 #define FMC_1_LN2 0x1.71547652b82fep+0
 #define FMC_LN2_HIF 0x1.62e43p-1f
-#define FMC_LN2_LOF -0x1.05c61p-29f
+#define FMC_LN2_LOF (-0x1.05c61p-29f)
 #define FMC_1_LN2F 0x1.715476p+0f
 
 FMC_FN double fmc_sqrt(double x) {
@@ -150,9 +150,9 @@ FMC_FN float fmc_log1pf(float x) {
   return x > -1.0f ? finite : edge;
 }
 
-/* exp(r) - 1 - r_hi, where r = r_hi - r_lo is |r| <= ln(2) / 2: r^2 Q(r) - r_lo. */
+/* exp(r) - 1 - r_hi, where r = r_hi + r_lo is |r| <= ln(2) / 2: r^2 Q(r) + r_lo. */
 FMC_FN double fmc_exp_rest(double r_hi, double r_lo) {
-  const double r = r_hi - r_lo;
+  const double r = r_hi + r_lo;
   double q = 0x1.ae7aaebae4521p-26;
   q = fmc_fma(q, r, 0x1.28a29df94b8a6p-22);
   q = fmc_fma(q, r, 0x1.71de7e5652f86p-19);
@@ -163,17 +163,17 @@ FMC_FN double fmc_exp_rest(double r_hi, double r_lo) {
   q = fmc_fma(q, r, 0x1.5555555552109p-5);
   q = fmc_fma(q, r, 0x1.555555555553dp-3);
   q = fmc_fma(q, r, 0x1.0000000000005p-1);
-  return fmc_fma(r * r, q, -r_lo);
+  return fmc_fma(r * r, q, r_lo);
 }
 
 FMC_FN float fmc_exp_restf(float r_hi, float r_lo) {
-  const float r = r_hi - r_lo;
+  const float r = r_hi + r_lo;
   float q = 0x1.6b655p-10f;
   q = fmc_fmaf(q, r, 0x1.1228d2p-7f);
   q = fmc_fmaf(q, r, 0x1.555722p-5f);
   q = fmc_fmaf(q, r, 0x1.5554aep-3f);
   q = fmc_fmaf(q, r, 0x1.fffffep-2f);
-  return fmc_fmaf(r * r, q, -r_lo);
+  return fmc_fmaf(r * r, q, r_lo);
 }
 
 /* x = n ln 2 + r; n sits in the low bits of `shifted`, whose constant holds 2046 (254) more, so that no n is negative
@@ -185,7 +185,7 @@ FMC_FN double fmc_exp_below(double x) {
   const double shifted = fmc_fma(within, FMC_1_LN2, magic);
   const double n = shifted - magic;
   const double r_hi = fmc_fma(-n, FMC_LN2_HI, within);
-  const double y = 1.0 + (r_hi + fmc_exp_rest(r_hi, n * FMC_LN2_LO));
+  const double y = 1.0 + (r_hi + fmc_exp_rest(r_hi, n * -FMC_LN2_LO));
   const uint64_t sum = fmc_bits(shifted) & 0xfffu;
   const uint64_t half = sum >> 1;
   return y * fmc_from_bits(half << 52) * fmc_from_bits((sum - half) << 52);
@@ -205,7 +205,7 @@ FMC_FN float fmc_exp_belowf(float x) {
   const float shifted = fmc_fmaf(within, FMC_1_LN2F, magic);
   const float n = shifted - magic;
   const float r_hi = fmc_fmaf(-n, FMC_LN2_HIF, within);
-  const float y = 1.0f + (r_hi + fmc_exp_restf(r_hi, n * FMC_LN2_LOF));
+  const float y = 1.0f + (r_hi + fmc_exp_restf(r_hi, n * -FMC_LN2_LOF));
   const uint32_t sum = fmc_bitsf(shifted) & 0x1ffu;
   const uint32_t half = sum >> 1;
   return y * fmc_from_bitsf(half << 23) * fmc_from_bitsf((sum - half) << 23);
@@ -226,7 +226,7 @@ FMC_FN double fmc_expm1(double x) {
   const double shifted = fmc_fma(within, FMC_1_LN2, magic);
   const double n = shifted - magic;
   const double r_hi = fmc_fma(-n, FMC_LN2_HI, within);
-  const double rest = fmc_exp_rest(r_hi, n * FMC_LN2_LO);
+  const double rest = fmc_exp_rest(r_hi, n * -FMC_LN2_LO);
   const double scale = fmc_from_bits(fmc_bits(shifted) << 52);
   const double y = 2.0 * fmc_fma(scale, rest, fmc_fma(scale, r_hi, scale - 0.5));
   const double general = (x < 0x1p-54) & (x > -0x1p-54) ? x : y;
@@ -240,7 +240,7 @@ FMC_FN float fmc_expm1f(float x) {
   const float shifted = fmc_fmaf(within, FMC_1_LN2F, magic);
   const float n = shifted - magic;
   const float r_hi = fmc_fmaf(-n, FMC_LN2_HIF, within);
-  const float rest = fmc_exp_restf(r_hi, n * FMC_LN2_LOF);
+  const float rest = fmc_exp_restf(r_hi, n * -FMC_LN2_LOF);
   const float scale = fmc_from_bitsf(fmc_bitsf(shifted) << 23);
   const float y = 2.0f * fmc_fmaf(scale, rest, fmc_fmaf(scale, r_hi, scale - 0.5f));
   const float general = (x < 0x1p-25f) & (x > -0x1p-25f) ? x : y;
