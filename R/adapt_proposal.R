@@ -5,8 +5,8 @@
 #'
 #' @param target Density to come near to; it need not be normalised.
 #' @param proposal Density, or list of densities, that the first round draws from, as in [importance_sample()]. It must
-#'   reach where the target is, and rather be too wide than too narrow. A result that has not arrived may be given again,
-#'   with another seed.
+#'   reach where the target is, and rather be too wide than too narrow. A result that has not arrived may be given
+#'   again, with another seed.
 #' @param n Number of draws of a round: a whole number from 1 to 2^31 - 1.
 #' @param n_rounds Number of rounds: a whole number from 1 to 1000.
 #' @param df Degrees of freedom of what is fitted: one number > 0, `Inf` for normals.

@@ -11,8 +11,8 @@
 #'   [draws for other packages][mh_draws_convert].
 #' * [smc_sample()]: particles through tempered densities to the target, for modes that lie apart and for its evidence.
 #' * [mh_step()]: one random-walk Metropolis-Hastings step of many chains.
-#' * [importance_sample()]: importance sampling of any size; [is_summary()] for stored samples; [is_merge()] joins parts,
-#'   [adapt_proposal()] finds a proposal, [summary()][summary.is_draws] has the diagnostics.
+#' * [importance_sample()]: importance sampling of any size; [is_summary()] for stored samples; [is_merge()] joins
+#'   parts, [adapt_proposal()] finds a proposal, [summary()][summary.is_draws] has the diagnostics.
 #' * [is_weights()]: importance weights, weighted mean and effective sample size.
 #' * [resample()]: choose among weighted draws so that weights become equal.
 #' * The densities that all work with: [density_normal()], [density_mvnormal()], [density_student_t()],
