@@ -5,7 +5,8 @@
 #'
 #' @param target Density to come near to; it need not be normalised.
 #' @param proposal Density, or list of densities, that the first round draws from, as in [importance_sample()]. It must
-#'   reach where the target is.
+#'   reach where the target is, and rather be too wide than too narrow. A result that has not arrived may be given
+#'   again, with another seed.
 #' @param n Number of draws of a round: a whole number from 1 to 2^31 - 1.
 #' @param n_rounds Number of rounds: a whole number from 1 to 1000.
 #' @param df Degrees of freedom of what is fitted: one number > 0, `Inf` for normals.
@@ -24,14 +25,15 @@
 #'   as its weight, of which 5% are shared out evenly. The first round starts components at different draws, chosen
 #'   by weight.
 #'
-#' Where few draws carry the weight, a round fits to weights raised to a power below 1: the largest power that leaves
-#' them an ESS of 20 (d + 1) for each component (or of a tenth of the draws, if that is less), with d the number of
-#' dims. Rounds then approach a target that is far away, or much narrower than the proposal, as tempering does, and end
-#' at power 1 where it is within reach. Koblents and Miguez (2015) transform weights to the same end.
+#' Where the proposal is still far from the target a few draws carry all the weight, and nothing can be learnt from
+#' those. So with d dims and K components weights are first taken to a power between 0 and 1, the largest that leaves
+#' them an ESS of 10 (d + 1) K, or of half the draws where that is less. The draws then stand for a density on the way
+#' to the target, and each round leads further. Near the target the power is 1. A prior that is wide for a posterior of
+#' ten or twenty dims serves as a start in this way; `rounds` in the result shows whether the last round had arrived.
 #'
 #' Weights and responsibilities are logarithms until they are summed, so nothing underflows. A covariance S is taken for
 #' (m S + (d + 1) B) / (m + d + 1), with m the ESS of the weights that S is from, and B the covariance of the round
-#' before, so it stays positive definite.
+#' before. So it stays positive definite with few draws, too.
 #'
 #' Round r takes the seed that the words of purpose 5 under `seed` give, so it shares no random number with a run of the
 #' same seed. All sums are those of [importance_sample()] and everything else is exact or the package's own arithmetic:
@@ -42,8 +44,7 @@
 #' rounds have missed.
 #' @return A density: [density_mvnormal()], [density_student_t()] or a mixture of these, with an attribute `rounds`: a
 #'   data frame with a row per round of `round`, `ess`, `relative_efficiency` and `log_mean_weight`, those of the
-#'   proposal that the round drew from, and `power`, what the weights were raised to for the fit. A last power below 1
-#'   says that more rounds, or more draws, are needed.
+#'   proposal that the round drew from and of its weights themselves, and `power`, what they were taken to.
 #' @section Errors:
 #' `fusedmc_error_input` for arguments of the wrong type, shape or range; `fusedmc_error_nonfinite` where a log weight
 #' is `NaN` or `+Inf` and `nonfinite = "error"`, or all draws of a round have weight zero; others as in
@@ -51,9 +52,6 @@
 #' @references
 #' Cappe, Guillin, Marin and Robert (2004), Population Monte Carlo, *Journal of Computational and Graphical Statistics*
 #' 13, 907-929.
-#'
-#' Koblents and Miguez (2015), A population Monte Carlo scheme with transformed weights and its application to
-#' stochastic kinetic models, *Statistics and Computing* 25, 407-425.
 #'
 #' Cappe, Douc, Guillin, Marin and Robert (2008), Adaptive importance sampling in general mixture classes, *Statistics
 #' and Computing* 18, 447-459.
@@ -97,10 +95,10 @@ adapt_rounds <- function(plan, n, nonfinite, run, n_rounds = 10, df = 5, n_compo
       message <- sprintf("All %s weights of round %d are zero: the proposal does not reach the target.", whole(n), r)
       abort("nonfinite", message, argument = "proposal")
     }
-    fit <- fit_round(fit, draws, df, n_components, derived_seed(plan$seed, 5, 0), run)
+    weighted <- as_weighted(draws, n_components)
+    fit <- fit_round(fit, weighted, df, n_components, derived_seed(plan$seed, 5, 0), run)
     plan$proposal <- density_of_parts(fit$parts, names)
-    known <- unclass(draws)[c("ess", "relative_efficiency", "log_mean_weight")]
-    rounds[[r]] <- c(known, power = fit$power)
+    rounds[[r]] <- c(unclass(draws)[c("ess", "relative_efficiency", "log_mean_weight")], power = weighted$power)
   }
   structure(
     plan$proposal,
@@ -118,12 +116,8 @@ uninterrupted <- function(part) {
 
 # ---- fitting ---------------------------------------------------------------------------------
 
-# `fit` is list(cov, parts, power): covariance of all, components as elliptical.R has them, and the power of the
-# weights; without the latter two at first.
+# `fit` is list(cov, parts): covariance of all, and components as elliptical.R has them; without parts at first.
 fit_round <- function(fit, draws, df, n_components, seed, run) {
-  draws <- as_weighted(draws)
-  power <- power_for_ess(draws$log_weights, 20 * (ncol(draws$x) + 1) * n_components, run)
-  draws$log_weights <- power * draws$log_weights
   all <- shrunk_moments(draws, draws$log_weights, numeric(ncol(draws$x)), fit$cov, run)
   if (n_components == 1) {
     part <- full_component(1, all$mean, all$cov, df)
@@ -134,35 +128,16 @@ fit_round <- function(fit, draws, df, n_components, seed, run) {
     parts <- if (is.null(fit$parts)) first_components(draws, base, df, n_components, seed) else fit$parts
     parts <- em_steps(parts, draws, base, run)
   }
-  list(cov = all$cov, parts = parts, power = power)
+  list(cov = all$cov, parts = parts)
 }
 
-# The largest power up to 1 of the weights that has this ESS, or a tenth of their number, to 2^-30 of itself.
-power_for_ess <- function(log_weights, ess, run) {
-  ess <- min(ess, length(log_weights) / 10)
-  enough <- function(power) {
-    total <- total_nodes(run_importance(length(log_weights), 0, log_weights = power * log_weights, run = run)$nodes)
-    total$sum^2 / total$sum_squares >= ess
-  }
-  if (enough(1)) {
-    return(1)
-  }
-  low <- 1
-  while (!enough(low)) {
-    low <- low / 2
-  }
-  high <- 2 * low
-  for (i in seq_len(30)) {
-    middle <- (low + high) / 2
-    if (enough(middle)) low <- middle else high <- middle
-  }
-  low
-}
-
-# What carries weight.
-as_weighted <- function(draws) {
+# What carries weight, its weights taken to a power that lets enough of it count.
+as_weighted <- function(draws, n_components) {
   used <- draws$log_weights > -Inf
-  list(x = unname(draws$draws[used, , drop = FALSE]), log_weights = draws$log_weights[used])
+  x <- unname(draws$draws[used, , drop = FALSE])
+  log_weights <- draws$log_weights[used]
+  power <- next_temperature(log_weights, 0, min(0.5, 10 * (ncol(x) + 1) * n_components / nrow(x)))
+  list(x = x, log_weights = power * log_weights, power = power)
 }
 
 em_steps <- function(parts, draws, base, run, n_steps = 20) {

@@ -1,8 +1,8 @@
 #' fusedmc: fused Monte Carlo kernels
 #'
-#' Batched Metropolis-Hastings sampling and importance weights from fused kernels: on an NVIDIA GPU where there is one,
-#' on the CPU everywhere else. The same seed gives the same bits on both, for any number of threads and any split of
-#' the work.
+#' Batched Metropolis-Hastings sampling, importance sampling and tempered sequential Monte Carlo from fused kernels: on
+#' an NVIDIA GPU where there is one, on the CPU everywhere else. The same seed gives the same bits on both, for any
+#' number of threads and any split of the work.
 #'
 #' @section Where to start:
 #' * [mh_sample()]: a run of many chains, with warm-up, standard errors and R-hat. [mh_resume()] continues it,
@@ -11,22 +11,24 @@
 #'   [draws for other packages][mh_draws_convert].
 #' * [smc_sample()]: particles through tempered densities to the target, for modes that lie apart and for its evidence.
 #' * [mh_step()]: one random-walk Metropolis-Hastings step of many chains.
-#' * [importance_sample()]: importance sampling of any size; [is_summary()] for stored samples; [is_merge()] joins parts,
-#'   [adapt_proposal()] finds a proposal, [summary()][summary.is_draws] has the diagnostics.
+#' * [importance_sample()]: importance sampling of any size; [is_summary()] for stored samples; [is_merge()] joins
+#'   parts, [adapt_proposal()] finds a proposal, [summary()][summary.is_draws] has the diagnostics.
 #' * [is_weights()]: importance weights, weighted mean and effective sample size.
 #' * [resample()]: choose among weighted draws so that weights become equal.
 #' * The densities that all work with: [density_normal()], [density_mvnormal()], [density_student_t()],
 #'   [density_mixture()], [density_glm()], [density_product()], [density_tempered()].
 #' * Densities of your own: [density_source()] in C, [density_function()] in R.
 #' * [log_density()] evaluates a density, [draw()] draws from it.
+#' * [to_device()]: matrices that stay on the GPU.
 #' * [backend_info()]: what runs here.
-#' * `vignette("sampling")`: a posterior from start to checked answer. `vignette("densities")`: one density after the
-#'   other, on real data. `vignette("fusedmc")`: a tour of the kernels.
+#' * `vignette("sampling")`: a posterior from start to checked answer. `vignette("importance")`: evidence for the choice
+#'   among models, and when to trust it. `vignette("densities")`: one density after the other, on real data.
+#'   `vignette("fusedmc")`: a tour of the kernels.
 #'
 #' @section Options:
 #' * `fusedmc.backend`: the default of `backend`, `"auto"`, `"cpu"` or `"cuda"`.
 #' * `fusedmc.threads`: the most CPU threads to use; unset, all that OpenMP has (`OMP_NUM_THREADS` governs).
-#' * `fusedmc.max_gb`: how many GB a result of [mh_sample()] may take; unset, half of the free memory.
+#' * `fusedmc.max_gb`: how many GB the draws of a result may take; unset, half of the free memory.
 #' * `fusedmc.cache`: the directory for compiled densities, see [fusedmc_cache()].
 #' * `fusedmc.nvrtc`: the path of NVRTC, where it is not found.
 #'

@@ -20,7 +20,7 @@
 #' @param n_tail Number of largest log weights that are kept for `pareto_k`: a whole number from 0 to 2^24.
 #' @param n_dim Number of dims, where target and proposal fit any number; else `NULL`.
 #' @param devices Where to run, in place of `backend`: numbers of GPUs from 0, or `"cpu"`, or several of these, over
-#'   which the samples are split.
+#'   which the samples are split; one after the other does its part.
 #' @param workers `NULL`, or a number of parts that the samples are split into, to be run by \pkg{future} under the
 #'   [future::plan()] that is set.
 #' @inheritParams is_weights
@@ -263,8 +263,8 @@ check_no_bad <- function(n_bad, first_bad, n, nonfinite) {
     return(invisible())
   }
   message <- sprintf(
-    "%s of %s log weights are NaN or +Inf; the first: that of sample number %s. %s", whole(n_bad), whole(n),
-    whole(first_bad), "Use nonfinite = \"drop\" to give them weight zero."
+    "%s of %s log weights are NaN or +Inf; the first: that of sample number %s, counted from 0. %s", whole(n_bad),
+    whole(n), whole(first_bad), "Use nonfinite = \"drop\" to give them weight zero."
   )
   abort("nonfinite", message, n = n_bad, first = first_bad)
 }
@@ -277,7 +277,7 @@ whole <- function(x) {
 warn_about <- function(fit) {
   if (fit$n_bad > 0) {
     message <- sprintf(
-      "%s of %s log weights are NaN or +Inf and got weight zero; the first: that of sample number %s.",
+      "%s of %s log weights are NaN or +Inf and got weight zero; the first: that of sample number %s, counted from 0.",
       whole(fit$n_bad), whole(fit$n), whole(fit$first_bad)
     )
     warn("nonfinite", message, n = fit$n_bad, first = fit$first_bad)

@@ -201,19 +201,27 @@ format_count <- function(n, what) {
 }
 
 print_diagnostics <- function(x) {
-  se <- if (is.na(x$log_mean_weight_se)) "" else sprintf(" (se %.2g)", x$log_mean_weight_se)
-  cat(sprintf(
-    "ESS %s (%.3g%%), log mean weight %.6g%s\n", format(x$ess, big.mark = ",", digits = 5, scientific = FALSE),
-    100 * x$relative_efficiency, x$log_mean_weight, se
-  ))
-  share <- format(100 * x$max_share, digits = 2)
-  cat(sprintf("Pareto k %s; largest weight: %s%% of the sum\n", describe_k(x$pareto_k, x$n), share))
-  if (x$n_zero > 0) {
+  if (x$ess > 0) {
+    print_weights(x)
+  } else {
+    cat("ESS 0: all weights are zero\n")
+  }
+  if (x$n_zero > 0 && x$ess > 0) {
     cat(sprintf("%s of weight zero\n", format_count(x$n_zero, "sample")))
   }
   if (x$n_bad > 0) {
     cat(sprintf("%s dropped for a log weight of NaN or +Inf\n", format_count(x$n_bad, "sample")))
   }
+}
+
+print_weights <- function(x) {
+  se <- if (is.na(x$log_mean_weight_se)) "" else sprintf(" (se %.2g)", x$log_mean_weight_se)
+  cat(sprintf(
+    "ESS %s (%.3g%%), log mean weight %.6g%s\n", format(x$ess, big.mark = ",", digits = 5, scientific = FALSE),
+    100 * x$relative_efficiency, x$log_mean_weight, se
+  ))
+  share <- format(signif(100 * x$max_share, 2))
+  cat(sprintf("Pareto k %s; largest weight: %s%% of the sum\n", describe_k(x$pareto_k, x$n), share))
 }
 
 format_proposal <- function(proposal) {

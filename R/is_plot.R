@@ -28,13 +28,14 @@ plot.is_draws <- function(x, type = c("tail", "weights"), ...) {
 plot_tail <- function(x) {
   tail <- x$sums$tail
   if (length(tail) == 0) {
-    abort("input", "`x` must hold the largest log weights: make it with `n_tail` above 0.", argument = "x")
+    message <- "`x` must hold the largest log weights: of weights that are not zero, with `n_tail` above 0."
+    abort("input", message, argument = "x")
   }
   shown <- tail[seq_len(max(1, min(length(tail), 2 * tail_length(x$n, length(tail)))))]
   log10_weight <- (shown - tail[1]) / log(10)
   graphics::plot(
     log10_weight, log10(seq_along(shown) / x$n),
-    pch = 20, cex = 0.5, xlab = "log10 weight, relative to the largest", ylab = "log10 share of samples",
+    pch = 20, cex = 0.5, xlab = "log10 weight (the largest: 0)", ylab = "log10 share of samples",
     main = sprintf("Pareto k %s", if (is.na(x$pareto_k)) "not computed" else sprintf("%.2f", x$pareto_k))
   )
   fit <- pareto_fit(tail, x$n)

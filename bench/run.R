@@ -1,6 +1,6 @@
-# Times calls of mh_step() and is_weights() on R matrices, the R call included, and a step of a run of mh_sample(),
-# beside the same in plain R, in one run.
-#   Rscript bench/run.R [--large] [--only=calls|runs|resample|regression]
+# Times calls of mh_step() and is_weights() on R matrices, of importance_sample(), resample() and smc_sample(), the R
+# call included, and a step of a run of mh_sample(), beside the same in plain R, in one run.
+#   Rscript bench/run.R [--large] [--only=calls|runs|importance|resample|smc|regression]
 # Prints tables in Markdown. In that of calls: medians in milliseconds, and how many times plain R takes longer. A round
 # times each `n_block` times in a row, as a loop of steps would, and takes the variants in random order: a machine that
 # slows down slows all of them.
@@ -28,10 +28,8 @@ plain_is_weights <- function(x, weights, means, sds, proposal_sd) {
   list(log_weights = log_weights, weights = w, mean = colSums(w * x), ess = 1 / sum(w^2))
 }
 
-n_block <- 10
-
 # Medians in milliseconds over all rounds; the first round does not count.
-time_variants <- function(variants, n_rounds) {
+time_variants <- function(variants, n_rounds, n_block) {
   seconds <- array(NA_real_, c(n_rounds, n_block, length(variants)))
   for (round in 0:n_rounds) {
     for (v in sample(length(variants))) {
@@ -45,8 +43,8 @@ time_variants <- function(variants, n_rounds) {
   1e3 * apply(seconds, 3, stats::median)
 }
 
-report <- function(what, variants, n_rounds) {
-  ms <- time_variants(variants, n_rounds)
+report <- function(what, variants, n_rounds, n_block = 10) {
+  ms <- time_variants(variants, n_rounds, n_block)
   for (v in seq_along(variants)) {
     cat(sprintf("| %s | %s | %.3f | %.1f |\n", what, names(variants)[v], ms[v], ms[1] / ms[v]))
   }
@@ -277,6 +275,99 @@ report_step <- function(what, variant, us, plain_us) {
   cat(sprintf("| %s | %s | %.3f | %s |\n", what, variant, us / 1e3, ratio))
 }
 
+# ---- importance sampling ---------------------------------------------------------------------
+
+# Sums of samples that are drawn and forgotten; and, with --large, weights of a matrix of 1.28 GB.
+time_importance <- function() {
+  header()
+  weights <- c(0.2, 0.3, 0.5)
+  means <- matrix(rnorm(3 * 16), 3)
+  sds <- matrix(runif(3 * 16, 0.5, 1.5), 3)
+  target <- density_mixture(weights, means, sds)
+  proposal <- density_normal(0, 3)
+  large <- "--large" %in% commandArgs(TRUE)
+  report_sampled <- function(n, variants, n_rounds) {
+    report(sprintf("importance_sample() %.0f x 16, K = 3", n), variants, n_rounds, 2)
+  }
+  sampled <- function(n, plain = NULL) {
+    variants_of(plain, function(backend, precision) {
+      importance_sample(target, proposal, n, seed = 1, precision = precision, backend = backend)
+    })
+  }
+  plain <- function() plain_is_weights(matrix(rnorm(2^20 * 16, sd = 3), ncol = 16), weights, means, sds, 3)
+  report_sampled(2^20, sampled(2^20, plain), 2)
+  if (large) {
+    report_sampled(2^24, without_plain(sampled(2^24)), 2)
+    if (has_gpu) report_sampled(1e9, only_gpu(sampled(1e9)), 2)
+    samples <- matrix(rnorm(1e7 * 16, sd = 3), ncol = 16)
+    weighed <- variants_of(
+      function() plain_is_weights(samples, weights, means, sds, 3),
+      function(backend, precision) is_weights(samples, target, precision = precision, backend = backend)
+    )
+    report("is_weights() 1e7 x 16, K = 3", weighed, 2, 1)
+    for (precision in if (has_gpu) c("double", "single")) {
+      x <- to_device(samples, precision, backend = "cuda")
+      resident <- list(function() is_weights(x, target, weights = FALSE))
+      names(resident) <- paste("GPU, samples there,", precision)
+      report("is_weights(weights = FALSE) 1e7 x 16, K = 3", resident, 2)
+      release(x)
+    }
+    summed <- variants_of(NULL, function(backend, precision) {
+      is_weights(samples, target, weights = FALSE, precision = precision, backend = backend)
+    })
+    report("is_weights(weights = FALSE) 1e7 x 16, K = 3", without_plain(summed), 2, 1)
+  }
+}
+
+without_plain <- function(variants) variants[names(variants) != "plain R"]
+only_gpu <- function(variants) variants[grepl("^GPU", names(variants))]
+
+# ---- tempered sequential Monte Carlo ---------------------------------------------------------
+
+# Temperatures, moves and scales of stages are given; the shape of proposals is the particles' sds, as there.
+plain_smc <- function(log_target, n, n_dim, initial_sd, stages) {
+  log_initial <- function(x) rowSums(dnorm(x, 0, initial_sd, log = TRUE))
+  x <- matrix(rnorm(n * n_dim, sd = initial_sd), n)
+  log_evidence <- 0
+  before <- 0
+  for (i in seq_len(nrow(stages))) {
+    beta <- stages$beta[i]
+    log_w <- (beta - before) * (log_target(x) - log_initial(x))
+    w <- exp(log_w - max(log_w))
+    log_evidence <- log_evidence + max(log_w) + log(mean(w))
+    x <- x[findInterval((seq_len(n) - runif(1)) / n, cumsum(w) / sum(w)) + 1, ]
+    step_size <- stages$scale[i] * 2.38 / sqrt(n_dim) * apply(x, 2, sd)
+    log_old <- (1 - beta) * log_initial(x) + beta * log_target(x)
+    for (move in seq_len(stages$n_moves[i])) {
+      proposal <- x + rep(step_size, each = n) * matrix(rnorm(n * n_dim), n)
+      log_new <- (1 - beta) * log_initial(proposal) + beta * log_target(proposal)
+      accepted <- log(runif(n)) < log_new - log_old
+      x[accepted, ] <- proposal[accepted, ]
+      log_old[accepted] <- log_new[accepted]
+    }
+    before <- beta
+  }
+  list(draws = x, log_evidence = log_evidence)
+}
+
+time_smc <- function(n = 16384, n_dim = 8) {
+  header()
+  means <- rbind(rep(-4, n_dim), rep(4, n_dim))
+  target <- density_mixture(c(0.2, 0.8), means, 0.5)
+  log_target <- function(x) {
+    parts <- vapply(1:2, function(k) log(c(0.2, 0.8)[k]) + colSums(dnorm(t(x), means[k, ], 0.5, log = TRUE)), x[, 1])
+    top <- pmax(parts[, 1], parts[, 2])
+    top + log(rowSums(exp(parts - top)))
+  }
+  initial <- density_normal(0, 5)
+  run <- function(backend, precision) {
+    smc_sample(target, initial, n, covariance = "diagonal", seed = 1, precision = precision, backend = backend)
+  }
+  stages <- run("cpu", "double")$stages
+  what <- sprintf("smc_sample() %d x %d, two modes, %d moves", n, n_dim, sum(stages$n_moves))
+  report(what, variants_of(function() plain_smc(log_target, n, n_dim, 5, stages), run), 1, 1)
+}
+
 # ---- resampling ------------------------------------------------------------------------------
 
 # Posterior's methods are loops in R: one call is enough.
@@ -321,7 +412,9 @@ if (wanted("runs")) {
     time_nvrtc()
   }
 }
+if (wanted("importance")) time_importance()
 if (wanted("resample")) time_resample()
+if (wanted("smc")) time_smc()
 if (wanted("regression")) {
   cat("\n| a step of a run | variant | ms | plain R / this |\n|---|---|---|---|\n")
   time_regression(100000, plain = TRUE)

@@ -150,7 +150,7 @@ test_that("bad log weights are an error with number and place, or dropped", {
   expect_identical(fit$n, 5000)
   condition <- expect_error(run(), class = "fusedmc_error_nonfinite")
   expect_identical(condition$first, fit$first_bad)
-  expect_match(conditionMessage(condition), sprintf("sample number %d", fit$first_bad))
+  expect_match(conditionMessage(condition), sprintf("sample number %d, counted from 0", fit$first_bad))
 
   holes <- density_function(function(x) ifelse(x[, 1] > 2, NaN, ifelse(x[, 1] < 0, -Inf, -rowSums(x^2) / 2)), 2)
   condition <- expect_warning(

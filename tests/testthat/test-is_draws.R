@@ -65,7 +65,8 @@ test_that("print() says what there is", {
   holes <- density_function(function(x) ifelse(x[, 1] > 2, NaN, 0), 2)
   expect_output(print(suppressWarnings(small_is(500, target = holes, nonfinite = "drop"))), "dropped for a log weight")
   nowhere <- density_function(function(x) rep(-Inf, nrow(x)), 2)
-  expect_output(print(suppressWarnings(small_is(50, target = nowhere))), "ESS 0")
+  expect_output(print(suppressWarnings(small_is(50, target = nowhere))), "ESS 0: all weights are zero", fixed = TRUE)
+  expect_output(print(small_is(1)), "largest weight: 100% of the sum", fixed = TRUE)
 })
 
 test_that("vcov() and weights()", {
