@@ -11,10 +11,11 @@
 #                              with "products" the lower triangle by rows, (1, 1), (2, 1), (2, 2), (3, 1), ...
 # A run that is cut at multiples of 4096 and joined by join_nodes() has the nodes of the whole, to the bit.
 
-# samples: n x n_dim, or one from to_device() with a `run` from run_where(); drawing: from draw_plan(). target, proposal: nodes as linked() makes them, or log_weights: n; or
-# none of these, and only draws are made. `n_tail` is how many of the largest finite log weights are wanted, `run` from
-# run_for_importance() or check_run(). Returns list(nodes, tail, draws, log_weights, first_bad): tail falls; draws is n
-# x n_dim or NULL; first_bad is the number of the first sample whose log weight is NaN or +Inf, or NA.
+# samples: n x n_dim, or one from to_device() with a `run` from run_where(); drawing: from draw_plan(). target,
+# proposal: nodes as linked() makes them, or log_weights: n; or none of these, and only draws are made. `n_tail` is
+# how many of the largest finite log weights are wanted, `run` from run_for_importance() or check_run(). Returns
+# list(nodes, tail, draws, log_weights, first_bad): tail falls; draws is n x n_dim or NULL; first_bad is the number of
+# the first sample whose log weight is NaN or +Inf, or NA.
 run_importance <- function(n, n_dim, seed = 0, offset = 0, samples = NULL, drawing = NULL, target = NULL,
                            proposal = NULL, log_weights = NULL, moments = "none", shift = numeric(n_dim), n_tail = 0,
                            keep_draws = FALSE, keep_log_weights = FALSE, precision = "double", run) {
@@ -24,7 +25,8 @@ run_importance <- function(n, n_dim, seed = 0, offset = 0, samples = NULL, drawi
   size <- as.double(c(n, n_dim, seed, offset, n_tail))
   which_moments <- match(moments, c("none", "squares", "products")) - 1L
   result <- check_result(.Call(
-    C_ffi_importance, size, for_c(samples), drawing, target, proposal, log_weights, list(which_moments, as.double(shift)),
+    C_ffi_importance, size, for_c(samples), drawing, target, proposal, log_weights,
+    list(which_moments, as.double(shift)),
     c(keep_draws, keep_log_weights), precision == "single", run
   ), run[[1]])
   rownames(result$nodes) <- c(node_rows, rep(c("sum_x", "second"), c(n_dim, nrow(result$nodes) - 8 - n_dim)))

@@ -39,8 +39,38 @@ run_all <- function() {
       }
     }
   }
+  importance_shapes(keep)
   keep(mh_sample(density_normal(), numbers(5, 300), n_steps = 5, adapt = FALSE, step_size = 0.1, seed = 1)$draws)
   results
+}
+
+# Samples on the GPU, and drawn ones.
+importance_shapes <- function(keep) {
+  n_draws <- if ("cuda" %in% arguments) 3e5 else 9000
+  importance <- getFromNamespace("run_importance", "fusedmc")
+  plan <- getFromNamespace("draw_plan", "fusedmc")
+  nodes <- getFromNamespace("density_nodes", "fusedmc")
+  run <- getFromNamespace("run_for_importance", "fusedmc")
+  for (n_dim in c(3, 16)) {
+    mixture <- density_mixture(c(1, 2), matrix(c(0, 1), 2, n_dim), matrix(1, 2, n_dim))
+    x <- numbers(5000, n_dim)
+    for (precision in c("double", "single")) {
+      resident <- to_device(x, precision)
+      keep(is_weights(resident, mixture))
+      keep(log_density(mixture, resident))
+      keep(as.matrix(resident))
+      for (proposal in list(density_normal(0, 2), density_student_t(3, rep(0, n_dim)))) {
+        for (moments in c("none", "squares", "products")) {
+          keep(importance(
+            n_draws, n_dim, 1, 1001,
+            drawing = plan(list(proposal), n_dim), target = nodes(mixture, n_dim), proposal = nodes(proposal, n_dim),
+            moments = moments, n_tail = 300, precision = precision,
+            run = run(getOption("fusedmc.backend", "auto"), 0L, n_draws, n_dim)
+          ))
+        }
+      }
+    }
+  }
 }
 
 # One of each kind.

@@ -271,7 +271,12 @@ static uint64_t density_once(const fmc_density *density, const double *x, size_t
   size_t n_dim = density->n_dim, n_all = n * n_dim;
   fmc_context context = context_new(n_threads);
   double *step_size = uniforms(n_dim, 5, 0, 1), *shift = uniforms(n_dim, 6, -1, 1), *range = doubles(2 * n_dim);
-  fmc_log_density_job job = {n, n_dim, x, density, single_precision, doubles(n)};
+  fmc_log_density_job job = {.n = n,
+                             .n_dim = n_dim,
+                             .x = x,
+                             .density = density,
+                             .single_precision = single_precision,
+                             .log_density = doubles(n)};
   must_be_ok(fmc_backend_cpu.log_density(&job, &context), &context);
   uint64_t hash = hash_doubles(0xcbf29ce484222325u, job.log_density, n);
   for (size_t i = 0; i < n; i++)
