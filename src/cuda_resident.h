@@ -143,8 +143,10 @@ fmc_status fmc_cuda_upload(const double *x, fmc_resident *resident, fmc_context 
   if (resident->n == 0)
     goto done;
   TRY_STATUS(allocate_resident(resident, context));
-  if (resident->stride > resident->n) /* the fused kernel reads past the last sample, up to 16 bytes */
+  if (resident->stride > resident->n) { /* the fused kernel reads past the last sample, up to 16 bytes */
     TRY(cudaMemset(resident->values, 0, resident->bytes));
+    TRY(cudaStreamSynchronize(0)); /* the copies' streams do not wait for this one */
+  }
   TRY_STATUS(copy_resident(&copy, start_upload, finish_upload, context));
 done:
   if (status != FMC_OK)
