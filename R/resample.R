@@ -182,7 +182,10 @@ check_resample_fits <- function(n_weights, n) {
 resample_indices <- function(log_weights, n, method, seed, step = 0, offset = 0,
                              run = resample_run(length(log_weights), n), is_log = TRUE) {
   n_weights <- length(log_weights)
-  if (n_weights == 0 && n == 0) {
+  if (n_weights == 0) {
+    if (n > 0) {
+      abort_input(if (is_log) "log_weights" else "weights", "at least one number where `n` is not 0", numeric())
+    }
     return(integer())
   }
   result <- call_resample(log_weights, n, method, c(seed, step, offset), NULL, run, is_log)
@@ -205,9 +208,6 @@ check_weights_whole <- function(result, n_weights, is_log) {
     message <- sprintf("%s of %s %s: %s.", count(result$n_bad), count(n_weights), what, where)
     kind <- if (is_log) "nonfinite" else "input"
     abort(kind, message, argument = arg, indices = result$bad, n = result$n_bad)
-  }
-  if (n_weights == 0) {
-    abort_input(arg, "at least one number where `n` is not 0", numeric())
   }
   if (all(result$sum == 0)) {
     what <- if (is_log) "log weights are -Inf" else "weights are zero"

@@ -56,7 +56,7 @@ static is_layout T(lay_out_is)(const T(is_call) * call, size_t n) {
     at.x = next_part(&used, matrix);
   if (!job->log_weights && T(is_weighed)(job) && !call->fused)
     at.log_weights = next_part(&used, log_weights);
-  at.tail = next_part(&used, call->room * sizeof(double));
+  at.tail = next_part(&used, smaller(call->room, n) * sizeof(double));
   at.rows = next_part(&used, n_tiles * call->width * sizeof(double));
   at.stack.partial = at.stack.value = at.stack.scaled = used;
   if (T(is_weighed)(job) && !call->fused && !T(weighs_in_registers)(call)) {
@@ -333,6 +333,7 @@ static chunks T(plan_is)(T(is_call) * call, const fmc_context *context) {
       smaller((plan.per_chunk + FMC_TILE - 1) / FMC_TILE * FMC_TILE, plan.per_chunk < job->n ? SIZE_MAX : job->n);
   plan.n_slots = plan.per_chunk < job->n || (call->room && call->room < job->n) ? N_SLOTS : 1;
   call->per_chunk = plan.per_chunk;
+  call->room = smaller(call->room, plan.per_chunk);
   call->fused = T(can_fuse)(call);
   return plan;
 }

@@ -79,16 +79,33 @@ static size_t resident_number(const fmc_resident *resident) {
   return resident->single_precision ? sizeof(float) : sizeof(double);
 }
 
-static fmc_status start_upload(const void *what, size_t first, size_t n, fmc_slot *slot, fmc_context *context) {
+/* Starts the copy of rows first .. first + n - 1 from a slot's pinned memory, or back to it; there columns are n
+ * numbers long. CUDA copies matrices only up to a distance of columns that fits an int; beyond it they go one by one.
+ */
+static fmc_status copy_rows(const fmc_resident *r, size_t first, size_t n, fmc_slot *slot, int up,
+                            fmc_context *context) {
   fmc_status status = FMC_OK;
-  const resident_copy *copy = (const resident_copy *)what;
-  const fmc_resident *r = copy->resident;
-  size_t number = resident_number(r);
-  fmc_stage_in(copy->from, r->n, r->n_dim, first, n, slot->pinned, r->single_precision, context->n_threads);
-  TRY(cudaMemcpy2DAsync((char *)r->values + first * number, r->stride * number, slot->pinned, n * number, n * number,
-                        r->n_dim, cudaMemcpyHostToDevice, slot->stream));
+  size_t number = resident_number(r), pitch = r->stride * number, width = n * number;
+  size_t at_once = pitch <= INT_MAX ? r->n_dim : 1;
+  cudaMemcpyKind kind = up ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost;
+  for (size_t d = 0; d < r->n_dim; d += at_once) {
+    char *there = (char *)r->values + first * number + d * pitch, *here = slot->pinned + d * width;
+    if (at_once == 1)
+      TRY(cudaMemcpyAsync(up ? there : here, up ? here : there, width, kind, slot->stream));
+    else if (up)
+      TRY(cudaMemcpy2DAsync(there, pitch, here, width, width, at_once, kind, slot->stream));
+    else
+      TRY(cudaMemcpy2DAsync(here, width, there, pitch, width, at_once, kind, slot->stream));
+  }
 done:
   return status;
+}
+
+static fmc_status start_upload(const void *what, size_t first, size_t n, fmc_slot *slot, fmc_context *context) {
+  const resident_copy *copy = (const resident_copy *)what;
+  const fmc_resident *r = copy->resident;
+  fmc_stage_in(copy->from, r->n, r->n_dim, first, n, slot->pinned, r->single_precision, context->n_threads);
+  return copy_rows(r, first, n, slot, 1, context);
 }
 
 static fmc_status finish_upload(const void *what, size_t first, size_t n, fmc_slot *slot, fmc_context *context) {
@@ -100,13 +117,7 @@ done:
 }
 
 static fmc_status start_download(const void *what, size_t first, size_t n, fmc_slot *slot, fmc_context *context) {
-  fmc_status status = FMC_OK;
-  const fmc_resident *r = ((const resident_copy *)what)->resident;
-  size_t number = resident_number(r);
-  TRY(cudaMemcpy2DAsync(slot->pinned, n * number, (const char *)r->values + first * number, r->stride * number,
-                        n * number, r->n_dim, cudaMemcpyDeviceToHost, slot->stream));
-done:
-  return status;
+  return copy_rows(((const resident_copy *)what)->resident, first, n, slot, 0, context);
 }
 
 static fmc_status finish_download(const void *what, size_t first, size_t n, fmc_slot *slot, fmc_context *context) {

@@ -292,6 +292,7 @@ test_that("input errors name the argument", {
   expect_input_error(resample(weights = 1, backend = "gpu"), "`backend`")
   expect_input_error(resample(weights = 1, device = -1), "`device`")
   expect_input_error(resample(weights = numeric(), n = 1), "`weights`")
+  expect_input_error(resample_indices(numeric(), 1, "systematic", 1, run = stop("C was called")), "`log_weights`")
   condition <- expect_input_error(resample(weights = c(1, -1, NaN, NA, Inf)), "weights", "2, 3, 4 and 5")
   expect_identical(condition$n, 4)
 })
