@@ -43,6 +43,7 @@ is_summary <- function(samples, target = NULL, proposal = NULL, log_weights = NU
   precision <- check_precision(if (missing(precision)) "double" else precision)
   nonfinite <- check_choice(if (missing(nonfinite)) "error" else nonfinite, c("error", "drop"), "nonfinite")
   settings <- is_settings(FALSE, precision, covariance, n_tail)
+  check_covariance(covariance, n_dim)
   from_densities <- check_summary_route(samples, target, proposal, log_weights)
   names <- colnames(samples)
   plan <- list(

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRST_ROOM 64 /* nodes; a run without gaps has few more than two for each power of two of tiles */
+#define FIRST_ROOM 8 /* nodes */
 
 struct fmc_is_summary {
   size_t width, n_nodes, room;

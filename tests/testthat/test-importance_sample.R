@@ -336,3 +336,9 @@ test_that("a product of normals is a proposal, alone", {
   expect_same_bits(unname(fit$draws), matrix(as.vector(draw(product, 2000, seed = 31)), ncol = 2))
   expect_equal(fit$sums$shift, c(0.5, 0.5))
 })
+
+test_that("a covariance of too many dims is refused before any work", {
+  expect_input_error(
+    importance_sample(density_normal(), density_normal(0, 2), 10, n_dim = 40000, covariance = TRUE), "covariance", "30,000"
+  )
+})
