@@ -99,6 +99,8 @@ new_is_run <- function(runs, workers, started) {
 #'   whatever the ESS: find a proposal with heavier tails, or nearer to the target ([adapt_proposal()]). A k below 0 is
 #'   that of weights with an upper bound.
 #'
+#'   It is `Inf` where a few weights are so much larger than the others that no fit is possible.
+#'
 #'   k is fitted to the M largest weights, M = min(0.2 n, 3 sqrt(n)) rounded up, but at most `n_tail` - 1 and fewer
 #'   than the positive weights, relative to the next largest: what `loo::psis()` reports.
 #' * The share of the largest weight tells when a few samples carry the result.
