@@ -20,8 +20,8 @@ tail_length <- function(n, n_known) {
   max(0, min(ceiling(min(0.2 * n, 3 * sqrt(n))), n_known - 1))
 }
 
-# NA where it cannot be computed. Weights that are next to nothing beside a few of the largest leave no digits to fit to,
-# yet are the worst there are: Inf. Where it is ties that cannot be fitted, at the threshold or at the top, it is NA.
+# NA where it cannot be computed. Weights that are next to nothing beside a few of the largest leave no digits to fit
+# to, yet are the worst there are: Inf. Where it is ties that cannot be fitted, at the threshold or at the top, it is NA.
 pareto_k_of <- function(tail, n) {
   fit <- pareto_fit(tail, n)
   if (is.null(fit)) {

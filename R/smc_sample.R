@@ -38,8 +38,8 @@
 #'   the proposal comes from the particles: that of each half of them from the other half, so that none learns from
 #'   itself. Moves come in rounds of 2, 2, 2, 3, 4, ... steps, each half as long as all before it. After a round the
 #'   scale is adapted to the acceptance rate (0.441 in one dim, falling to 0.234 in more than five). With
-#'   `n_moves = "auto"` the stage ends when the mean squared move since its start is 0.8 of what it would be between independent particles,
-#'   averaged over dims (`jump`); or when a round has added less than a tenth to it, as where particles cannot change
+#'   `n_moves = "auto"` the stage ends when the mean squared move since its start is 0.8 of what it would be between
+#'   independent particles, averaged over dims (`jump`); or when a round has added less than a tenth to it, as where particles cannot change
 #'   between modes; or after max(100, 10 n_dim) steps.
 #'
 #' The evidence of the target, \eqn{Z = \int p(x) dx}, is estimated in each island k by the product over stages of the
@@ -166,8 +166,8 @@ first_particles <- function(fit, x, devices) {
   check_finite_rows(x, "initial")
   n_dim <- ncol(x)
   list(
-    x = x, log_target = evaluate_on(fit$target, x, precision, devices),
-    log_initial = evaluate_on(fit$initial, x, precision, devices), beta = 0, stage = 0, step = 0,
+    x = x, log_target = evaluate_on(fit$target, x, precision, devices, fit$parameters),
+    log_initial = evaluate_on(fit$initial, x, precision, devices, fit$parameters), beta = 0, stage = 0, step = 0,
     proposals = lapply(halves_of(fit$settings), function(at) new_proposal(rep(2.38 / sqrt(n_dim), n_dim))),
     log_evidence = numeric(fit$settings$n_islands), not_finite = no_bad_proposals, rows = list(), moving = NULL
   )
