@@ -21,7 +21,7 @@ tail_length <- function(n, n_known) {
 }
 
 # NA where it cannot be computed. Weights that are next to nothing beside a few of the largest leave no digits to fit
-# to, yet are the worst there are: Inf. Where it is ties that cannot be fitted, at the threshold or at the top, it is NA.
+# to, yet are the worst there are: Inf. Ties that cannot be fitted, at the threshold or at the top, give NA.
 pareto_k_of <- function(tail, n) {
   fit <- pareto_fit(tail, n)
   if (is.null(fit)) {

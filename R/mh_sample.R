@@ -242,7 +242,7 @@ check_positive_whole <- function(x, arg, upper = 2^31 - 1, shown_upper = "2^31 -
   as.double(x)
 }
 
-# A run that Ctrl-C ended may stand between two kept states, n_since steps after the first; it is continued by any number.
+# A run that Ctrl-C ended may stand between two kept states, n_since steps after the first; any number continues it.
 check_n_steps <- function(n_steps, thin, n_since = 0) {
   n_steps <- check_whole(n_steps, 2^32 - 1, "n_steps", "2^32 - 1")
   if (n_steps %% thin != 0 && n_since == 0) {

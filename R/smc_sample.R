@@ -39,8 +39,8 @@
 #'   itself. Moves come in rounds of 2, 2, 2, 3, 4, ... steps, each half as long as all before it. After a round the
 #'   scale is adapted to the acceptance rate (0.441 in one dim, falling to 0.234 in more than five). With
 #'   `n_moves = "auto"` the stage ends when the mean squared move since its start is 0.8 of what it would be between
-#'   independent particles, averaged over dims (`jump`); or when a round has added less than a tenth to it, as where particles cannot change
-#'   between modes; or after max(100, 10 n_dim) steps.
+#'   independent particles, averaged over dims (`jump`); or when a round has added less than a tenth to it, as where
+#'   particles cannot change between modes; or after max(100, 10 n_dim) steps.
 #'
 #' The evidence of the target, \eqn{Z = \int p(x) dx}, is estimated in each island k by the product over stages of the
 #' mean weights of its particles, \eqn{\hat Z_k}, then
