@@ -20,10 +20,18 @@ tail_length <- function(n, n_known) {
   max(0, min(ceiling(min(0.2 * n, 3 * sqrt(n))), n_known - 1))
 }
 
-# NA where it cannot be computed.
+# NA where it cannot be computed. Weights that are next to nothing beside a few of the largest leave no digits to fit
+# to, yet are the worst there are: Inf. Ties that cannot be fitted, at the threshold or at the top, give NA.
 pareto_k_of <- function(tail, n) {
   fit <- pareto_fit(tail, n)
-  if (is.null(fit) || !is.finite(fit$k)) NA_real_ else fit$k
+  if (is.null(fit)) {
+    return(NA_real_)
+  }
+  if (is.finite(fit$k)) {
+    return(fit$k)
+  }
+  beside_largest <- tail[tail_length(n, length(tail)) + 1] - tail[1]
+  if (beside_largest < -700 && tail[5] < tail[1]) Inf else NA_real_
 }
 
 # list(k, sigma) of the excess of the tail's weights over the threshold, relative to the largest weight; or NULL.

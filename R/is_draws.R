@@ -99,6 +99,8 @@ new_is_run <- function(runs, workers, started) {
 #'   whatever the ESS: find a proposal with heavier tails, or nearer to the target ([adapt_proposal()]). A k below 0 is
 #'   that of weights with an upper bound.
 #'
+#'   It is `Inf` where a few weights are so much larger than the others that no fit is possible.
+#'
 #'   k is fitted to the M largest weights, M = min(0.2 n, 3 sqrt(n)) rounded up, but at most `n_tail` - 1 and fewer
 #'   than the positive weights, relative to the next largest: what `loo::psis()` reports.
 #' * The share of the largest weight tells when a few samples carry the result.
@@ -189,10 +191,10 @@ print.is_draws <- function(x, n_parameters = 10, ...) {
   }
   cat(if (!is.null(x$target)) sprintf("target: %s\n", format(x$target)) else "")
   cat(if (!is.null(x$proposal)) sprintf("proposal: %s\n", format_proposal(x$proposal)) else "")
+  cat(if (x$offset > 0) sprintf("samples from number %s on\n", whole(x$offset)) else "")
   seed <- if (is.na(x$seed)) "" else sprintf("seed: %s; ", whole(x$seed))
-  from <- if (x$offset > 0) sprintf("samples from number %s; ", whole(x$offset)) else ""
   where <- if (is.null(x$run)) "" else sprintf(", %s, %.3g s", paste(x$run$backend, collapse = " and "), x$run$seconds)
-  cat(sprintf("%s%s%s precision%s\n", seed, from, x$settings$precision, where))
+  cat(sprintf("%s%s precision%s\n", seed, x$settings$precision, where))
   invisible(x)
 }
 

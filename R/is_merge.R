@@ -42,6 +42,8 @@
 #' ```
 #' From a data base (package \pkg{DBI}):
 #' ```
+#' total <- NULL
+#' at <- 0
 #' result <- DBI::dbSendQuery(connection, "SELECT a, b FROM samples")
 #' while (!DBI::dbHasCompleted(result)) {
 #'   piece <- DBI::dbFetch(result, n = 2^18)
@@ -86,9 +88,7 @@ is_merge <- function(...) {
   if (length(parts) == 1 && !inherits(parts[[1]], "is_draws")) {
     parts <- parts[[1]]
   }
-  if (!is.list(parts) || length(parts) == 0 || !all(vapply(parts, inherits, NA, "is_draws"))) {
-    abort_input("...", "results of importance_sample() or is_summary()", parts)
-  }
+  check_are_parts(parts)
   parts <- unname(parts)
   check_same_samples(parts)
   full <- Filter(function(part) part$n > 0, parts)
@@ -117,6 +117,18 @@ plan_of <- function(fit) {
 part_of <- function(fit, with_draws) {
   part <- list(nodes = fit$sums$nodes, tail = fit$sums$tail, first_bad = fit$first_bad)
   if (with_draws) c(part, unclass(fit)[c("draws", "log_weights")]) else part
+}
+
+check_are_parts <- function(parts) {
+  rule <- "results of importance_sample() or is_summary(), or one list of them"
+  if (!is.list(parts) || length(parts) == 0) {
+    abort_input("...", rule, if (is.list(parts)) NULL else parts)
+  }
+  other <- which(!vapply(parts, inherits, NA, "is_draws"))
+  if (length(other) > 0) {
+    what <- describe(parts[[other[1]]])
+    abort("input", sprintf("`...` must be %s; part %d is %s.", rule, other[1], what), argument = "...")
+  }
 }
 
 check_same_samples <- function(parts) {

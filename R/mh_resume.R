@@ -92,7 +92,7 @@ same_target <- function(x, y) {
 check_log_densities <- function(fit, devices) {
   state <- fit$state
   again <- tryCatch(
-    new_run_state(fit$target, state$x, fit$settings$precision, devices)$log_density,
+    new_run_state(fit$target, state$x, fit$settings$precision, devices, fit$parameters)$log_density,
     fusedmc_error_input = function(e) rep(NaN, length(state$log_density))
   )
   bad <- which(is.na(again) | again != state$log_density)

@@ -137,7 +137,7 @@ mh_sample <- function(target, init = NULL, n_chains = 1024, n_steps = 1000, n_wa
   check_fits(n_steps / thin, nrow(starts$x), n_dim, keep)
   devices <- check_devices(devices, backend, target, starts$x, n_warmup + n_steps, precision)
 
-  state <- new_run_state(target, starts$x, precision, devices)
+  state <- new_run_state(target, starts$x, precision, devices, starts$parameters)
   fit <- new_mh_draws(target, state, step_size, settings, seed, chain_offset, starts, devices)
   fit <- warm_up(fit, adapt, devices, report)
   fit$state <- begin_sums(fit$state, batch)
@@ -157,7 +157,7 @@ advance <- function(fit, state, step_size, n_steps, thin, store, devices, report
   progress <- if (!is.null(report)) function(n) report$at(done + n)
   run_steps(
     fit$target, state, step_size, n_steps, thin, store, fit$seed, fit$chain_offset, fit$settings$precision, devices,
-    progress
+    progress, fit$parameters
   )
 }
 

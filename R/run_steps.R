@@ -7,11 +7,12 @@
 # It is the same to the bit however the steps are cut into calls.
 
 # The state at step 0, from checked starts. A log density that is not finite there is an error that names the rows.
-new_run_state <- function(target, x, precision, devices) {
+# `parameters`: names of the dims, which a function of R may go by, or NULL.
+new_run_state <- function(target, x, precision, devices, parameters = NULL) {
   if (precision == "single") {
     x[] <- round_to_float(x)
   }
-  log_density <- evaluate_on(target, x, precision, devices)
+  log_density <- evaluate_on(target, x, precision, devices, parameters)
   bad <- which(!is.finite(log_density))
   if (length(bad) > 0) {
     check_starts(x, target, list(n_start = length(bad), start_rows = utils::head(bad, 5)))
@@ -23,11 +24,16 @@ new_run_state <- function(target, x, precision, devices) {
 }
 
 # Log densities at the rows of x, for a run on `devices`.
-evaluate_on <- function(density, x, precision, devices) {
+evaluate_on <- function(density, x, precision, devices, parameters = NULL) {
   if (is_in_r(density)) {
-    return(unname(evaluate_in_r(density, x, precision)))
+    return(evaluate_named(density, x, precision, parameters))
   }
   unname(evaluate_nodes(density, x, precision, if (identical(devices, list("cpu"))) "cpu" else "auto", 0L))
+}
+
+evaluate_named <- function(density, x, precision, parameters) {
+  colnames(x) <- parameters
+  unname(evaluate_in_r(density, x, precision))
 }
 
 # Zeroes the sums. They are of d = x - shift, an entry per chain and dim: batch, of the batch that is not yet full;
@@ -59,11 +65,14 @@ count_anew <- function(state) {
 # list of "cpu" and GPU numbers, over which the chains are split; `progress` is told the number of steps that are done.
 # Returns list(state, draws, n_done, interrupted): Ctrl-C ends a run early with all that it has done.
 run_steps <- function(target, state, step_size, n_steps, thin = 1, store = 0, seed, chain_offset = 0,
-                      precision = "double", devices = list("cpu"), progress = NULL) {
-  take <- if (is_in_r(target)) run_in_r else run_in_c
+                      precision = "double", devices = list("cpu"), progress = NULL, parameters = NULL) {
   before <- kept_after(state, 0, thin)
   plan <- c(seed, state$step, chain_offset, n_steps, thin, store, before$n_kept, before$n_since)
-  result <- take(target, state, step_size, plan, precision, devices, progress)
+  result <- if (is_in_r(target)) {
+    run_in_r(target, state, step_size, plan, precision, parameters, progress)
+  } else {
+    run_in_c(target, state, step_size, plan, precision, devices, progress)
+  }
   n_done <- result$n_done
   bad <- result$not_finite
   first <- if (state$not_finite[["n"]] > 0) state$not_finite[-1] else bad[-1]
@@ -127,7 +136,7 @@ split_chains <- function(n_chains, n_parts) {
 
 # The same for a density that is evaluated in R: proposals and decisions in C, a step at a time. `now` changes only
 # between steps, so what stands there is whole when Ctrl-C comes.
-run_in_r <- function(target, state, step_size, plan, precision, devices, progress) {
+run_in_r <- function(target, state, step_size, plan, precision, parameters, progress) {
   plan <- as.list(plan)
   names(plan) <- c("seed", "first_step", "chain_offset", "n_steps", "thin", "store", "n_before", "n_since")
   draws <- room_for_draws(plan, dim(state$x))
@@ -137,7 +146,7 @@ run_in_r <- function(target, state, step_size, plan, precision, devices, progres
     range = if (!is.null(state$range)) as.vector(t(state$range)), n_done = 0, n_stored = 0
   )
   advance <- function() {
-    after <- step_in_r(now, target, step_size, plan, precision)
+    after <- step_in_r(now, target, step_size, plan, precision, parameters)
     n_kept <- plan$n_before + (plan$n_since + after$n_done) %/% plan$thin
     kept <- (plan$n_since + after$n_done) %% plan$thin == 0
     if (kept && !is.null(state$sums)) {
@@ -177,7 +186,7 @@ room_for_draws <- function(plan, dim) {
 }
 
 # One step from `now`.
-step_in_r <- function(now, target, step_size, plan, precision) {
+step_in_r <- function(now, target, step_size, plan, precision, parameters) {
   index <- plan$first_step + now$n_done
   rng <- c(plan$seed, index, plan$chain_offset)
   run <- list("cpu", 0L, check_threads(), length(now$x) * 6)
@@ -185,7 +194,7 @@ step_in_r <- function(now, target, step_size, plan, precision) {
     result <- .Call(C_ffi_mh_step, now$x, NULL, step_size, NULL, NULL, rng, precision == "single", given, run)
     check_result(result, "cpu")
   }
-  result <- call_c(list(now$log_density, evaluate_in_r(target, call_c(NULL), precision)))
+  result <- call_c(list(now$log_density, evaluate_named(target, call_c(NULL), precision, parameters)))
   bad <- result$not_finite
   if (bad$n_proposal > 0 && now$not_finite[1] == 0) {
     now$not_finite[2:3] <- c(index, bad$first_proposal)

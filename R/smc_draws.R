@@ -102,8 +102,9 @@ print.smc_draws <- function(x, n_parameters = 10, ...) {
   cat(if (n_dim > length(shown)) sprintf("... %d more\n", n_dim - length(shown)) else "")
   if (nrow(x$stages) > 0) {
     cat(sprintf(
-      "by stage: ESS from %.0f; accepted %.3g to %.3g; %s in all; moved at least %.3g\n", min(x$stages$ess),
-      min(x$stages$acceptance), max(x$stages$acceptance), counted(sum(x$stages$n_moves), "move"), min(x$stages$moved)
+      "%s; by stage: ESS from %.0f, accepted %.2g to %.2g, moved from %.2g\n",
+      counted(sum(x$stages$n_moves), "move"), min(x$stages$ess), min(x$stages$acceptance), max(x$stages$acceptance),
+      min(x$stages$moved)
     ))
   }
   n_bad <- x$not_finite[["n"]]

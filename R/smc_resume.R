@@ -68,7 +68,7 @@ check_path_unchanged <- function(fit, now, devices) {
   } else {
     unlist(lapply(moving$parts, function(part) part$run$log_density))
   }
-  again <- evaluate_on(density, now$x, fit$settings$precision, devices)
+  again <- evaluate_on(density, now$x, fit$settings$precision, devices, fit$parameters)
   # particles that were dropped at the start have -Inf in place of NaN or +Inf
   again[is.na(again) | again == Inf] <- -Inf
   bad <- which(again != before)

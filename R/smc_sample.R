@@ -166,8 +166,8 @@ first_particles <- function(fit, x, devices) {
   check_finite_rows(x, "initial")
   n_dim <- ncol(x)
   list(
-    x = x, log_target = evaluate_on(fit$target, x, precision, devices),
-    log_initial = evaluate_on(fit$initial, x, precision, devices), beta = 0, stage = 0, step = 0,
+    x = x, log_target = evaluate_on(fit$target, x, precision, devices, fit$parameters),
+    log_initial = evaluate_on(fit$initial, x, precision, devices, fit$parameters), beta = 0, stage = 0, step = 0,
     proposals = lapply(halves_of(fit$settings), function(at) new_proposal(rep(2.38 / sqrt(n_dim), n_dim))),
     log_evidence = numeric(fit$settings$n_islands), not_finite = no_bad_proposals, rows = list(), moving = NULL
   )

@@ -194,7 +194,7 @@ take_moves <- function(now, fit, devices) {
   result <- run_steps(
     path_density(fit, now$moving$beta), part$run, proposal_step(now$proposals[[half]]), part$left,
     seed = fit$seed, chain_offset = halves_of(fit$settings)[[half]][1] - 1, precision = fit$settings$precision,
-    devices = devices
+    devices = devices, parameters = fit$parameters
   )
   part$run <- result$state
   part$left <- part$left - result$n_done
@@ -264,8 +264,8 @@ end_stage <- function(now, fit, devices) {
     now$log_target <- unlist(lapply(moving$parts, function(part) part$run$log_density))
     now["log_initial"] <- list(NULL)
   } else {
-    now$log_target <- evaluate_on(fit$target, now$x, precision, devices)
-    now$log_initial <- evaluate_on(fit$initial, now$x, precision, devices)
+    now$log_target <- evaluate_on(fit$target, now$x, precision, devices, fit$parameters)
+    now$log_initial <- evaluate_on(fit$initial, now$x, precision, devices, fit$parameters)
   }
   now["moving"] <- list(NULL)
   now

@@ -51,7 +51,11 @@ to_device <- function(x, precision = c("double", "single"), backend = getOption(
     place <- check_result(.Call(C_ffi_to_device, x, precision == "single", run), "cuda")
   } else {
     place <- new.env(parent = emptyenv())
-    place$x <- if (precision == "single") matrix(round_to_float(x), nrow(x), ncol(x)) else x
+    attributes(x) <- list(dim = dim(x))
+    if (precision == "single") {
+      x[] <- round_to_float(x)
+    }
+    place$x <- x
   }
   structure(
     list(

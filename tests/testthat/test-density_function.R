@@ -40,6 +40,24 @@ test_that("it is called with a matrix of all rows, column names and all, and giv
   expect_identical(names(out$accepted), c("r", "s"))
 })
 
+test_that("whatever calls it names the columns by the parameters", {
+  by_name <- density_function(n_dim = 2, function(x) {
+    stopifnot(identical(colnames(x), c("a", "b")))
+    -x[, "a"]^2 - x[, "b"]^2
+  })
+  wide <- density_normal(c(a = 0, b = 0), 3)
+  starts <- draw(wide, 16, seed = 1)
+  fit <- mh_sample(by_name, init = starts, n_steps = 4, n_warmup = 4, seed = 1)
+  expect_identical(mh_resume(mh_resume(fit, 3), 2)$state, mh_resume(fit, 5)$state)
+  expect_no_error(mh_sample(density_product(by_name, wide), init = wide, n_chains = 4, n_steps = 2, seed = 1))
+  expect_warning(fit <- smc_sample(by_name, wide, 64, max_stages = 1, seed = 1), class = "fusedmc_warning_unfinished")
+  expect_identical(smc_resume(fit)$beta, 1)
+  expect_no_error(importance_sample(by_name, wide, 100, seed = 1))
+  # without names of their own, those that the result has
+  numbered <- density_function(function(x) -x[, "x[1]"]^2)
+  expect_no_error(mh_sample(numbered, init = matrix(0, 4, 1), n_steps = 2, seed = 1))
+})
+
 test_that("starts outside the support are an error, proposals outside are rejected, NaN ones counted", {
   density <- density_function(half_normal, n_dim = 1)
   expect_input_error(mh_step(matrix(c(-1, 0.5)), density, seed = 1), "x", "row 1")

@@ -48,6 +48,21 @@ test_that("k is NA where it cannot be computed, without alarm", {
   expect_identical(k_of(c(0, rep(-Inf, 999))), NA_real_)
   # most of the tail at its threshold
   expect_identical(k_of(c(rep(0, 990), 1:10)), NA_real_)
+  # as those of weight zero, but for rounding
+  expect_identical(k_of(c(numeric(50), -2000 - seq_len(950))), NA_real_)
+})
+
+test_that("k is Inf where a few weights leave the others no digits", {
+  skip_if_not_installed("loo")
+  k_of <- function(lw) expect_silent(pareto_k_of(run(lw, 1e4)$tail, length(lw)))
+  for (below in c(710, 740, 800, 5000, 1e8)) {
+    expect_identical(k_of(c(0, -below - seq_len(999) / 100)), Inf, info = below)
+  }
+  expect_identical(k_of(c(0, rep(-5000, 999))), Inf)
+  # the nearer they are the smaller it is, without a jump to what cannot be computed
+  k <- vapply(c(50, 200, 600, 700), function(below) k_of(c(0, -below - seq_len(999) / 100)), 0)
+  expect_true(all(k > 0.7) && !is.unsorted(k))
+  expect_match(describe_k(Inf, 1000), "Inf (above 0.67: not reliable)", fixed = TRUE)
 })
 
 test_that("known weights have known diagnostics", {

@@ -89,7 +89,8 @@ test_that("a result that was saved and read again is as good", {
 test_that("parts that do not fit are refused", {
   fit <- small_is(4096)
   other <- function(..., offset = 4096) small_is(100, offset, ...)
-  expect_input_error(is_merge(), "...")
+  expect_input_error(is_merge(), "...", "it is NULL")
+  expect_input_error(is_merge(small_is(10), 3), "...", "part 2 is 3")
   expect_input_error(is_merge(list()), "...")
   expect_input_error(is_merge(fit, 1), "...")
   expect_input_error(is_merge(1), "...", "1")

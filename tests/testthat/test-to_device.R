@@ -20,6 +20,8 @@ test_that("what goes to the device comes back, with its names", {
     expect_identical(dim(y), dim(x))
     expect_identical(nrow(y), 2L)
     expect_identical(dimnames(y), dimnames(x))
+    attr(x, "seed") <- 1 # as what draw() gives has
+    expect_identical(attributes(as.matrix(to_device(x, backend = backend))), list(dim = dim(x), dimnames = dimnames(x)))
   }
 })
 
