@@ -117,7 +117,7 @@ importance_sample <- function(target, proposal, n, seed = NULL, offset = 0, keep
   n_adapt <- check_whole(n_adapt, 2^31 - 1, "n_adapt", "2^31 - 1")
   workers <- check_workers(workers)
   n_dim <- check_is_densities(target, proposal, n_dim)
-  check_covariance(covariance, n_dim)
+  check_size_of_covariance(covariance, n_dim)
   report <- new_progress(n, progress, "sample")
   seed <- check_seed(seed)
   check_draws_fit(if (keep == "draws") n else if (keep == "resampled") chosen$n else 0, n_dim)
@@ -165,9 +165,9 @@ is_settings <- function(keep_draws, precision, covariance, n_tail) {
 }
 
 # A covariance of more dims would have more sums than C numbers.
-check_covariance <- function(covariance, n_dim) {
+check_size_of_covariance <- function(covariance, n_dim) {
   if (covariance && n_dim > 30000) {
-    abort_input("covariance", sprintf("FALSE for more than 30,000 dims, here %d", n_dim), covariance)
+    abort_input("covariance", sprintf("FALSE for more than 30,000 dims, here %s", whole(n_dim)), covariance)
   }
 }
 

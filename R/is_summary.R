@@ -43,7 +43,7 @@ is_summary <- function(samples, target = NULL, proposal = NULL, log_weights = NU
   precision <- check_precision(if (missing(precision)) "double" else precision)
   nonfinite <- check_choice(if (missing(nonfinite)) "error" else nonfinite, c("error", "drop"), "nonfinite")
   settings <- is_settings(FALSE, precision, covariance, n_tail)
-  check_covariance(covariance, n_dim)
+  check_size_of_covariance(covariance, n_dim)
   from_densities <- check_summary_route(samples, target, proposal, log_weights)
   names <- colnames(samples)
   plan <- list(
@@ -83,7 +83,25 @@ finish_summary <- function(plan, offset, part, samples, log_weights, nonfinite, 
   }
   fit$run <- run
   warn_about(fit)
+  warn_of_lost_digits(fit, samples)
   fit
+}
+
+# Second moments are of x - shift: their difference from (mean - shift)^2 has lost what is smaller by the rounding of a
+# double, or nearly so. Of equal samples it is 0.
+warn_of_lost_digits <- function(fit, samples) {
+  away <- fit$mean - fit$sums$shift
+  lost <- which(fit$ess > 1.5 & fit$sd^2 < 2^-40 * away^2)
+  if (is.matrix(samples)) {
+    lost <- lost[vapply(lost, function(d) any(samples[, d] != samples[1, d]), NA)]
+  }
+  if (length(lost) > 0) {
+    message <- sprintf(
+      "The sd of %s has lost most of its digits: the mean is %.3g away from `shift`. %s", fit$parameters[lost[1]],
+      abs(away[[lost[1]]]), "Give a nearer `shift`, the same for all parts."
+    )
+    warn("precision", message, parameters = fit$parameters[lost])
+  }
 }
 
 # Whether samples are weighed by densities.

@@ -339,6 +339,7 @@ test_that("a product of normals is a proposal, alone", {
 
 test_that("a covariance of too many dims is refused before any work", {
   expect_input_error(
-    importance_sample(density_normal(), density_normal(0, 2), 10, n_dim = 40000, covariance = TRUE), "covariance", "30,000"
+    importance_sample(density_normal(), density_normal(0, 2), 10, n_dim = 40000, covariance = TRUE),
+    "covariance", "30,000"
   )
 })

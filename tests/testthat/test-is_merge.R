@@ -108,3 +108,10 @@ test_that("parts that do not fit are refused", {
   stored <- function(...) is_summary(matrix(1, 10, 2), log_weights = numeric(10), ...)
   expect_input_error(is_merge(stored(), stored(offset = 10, shift = 1)), "...", "shift")
 })
+
+test_that("functions of the same code with other values in them are not merged", {
+  with_sd <- function(s) density_function(function(x) -rowSums(x^2) / (2 * s^2), n_dim = 2)
+  part <- function(s, offset) importance_sample(with_sd(s), density_normal(0, 3), 4096, seed = 1, offset = offset)
+  expect_input_error(is_merge(part(1, 0), part(2, 4096)), "...", "another target")
+  expect_identical(is_merge(part(1, 0), part(1, 4096))$n, 8192)
+})

@@ -132,3 +132,13 @@ test_that("arguments are checked", {
   expect_input_error(is_summary(x, p, p, n_tail = -1), "n_tail", "-1")
   expect_input_error(is_summary(x, p, p, nonfinite = 1), "nonfinite", "1")
 })
+
+test_that("an sd that rounding has spoilt is said to be", {
+  y <- matrix(1e8 + seq_len(1000) / 1000)
+  expect_warning(
+    is_summary(y, log_weights = numeric(1000)), "lost most of its digits",
+    class = "fusedmc_warning_precision"
+  )
+  near <- expect_no_warning(is_summary(y, log_weights = numeric(1000), shift = 1e8))
+  expect_equal(unname(near$sd), sqrt(mean((y - mean(y))^2)), tolerance = 1e-6)
+})
