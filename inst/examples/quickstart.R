@@ -154,6 +154,23 @@ for (name in colnames(x)) {
 compare("mean weight", exp(out$log_mean_weight), 1, standard_error(exp(out$log_weights)))
 cat(sprintf("  effective sample size: %.0f of %d\n", out$ess, out$n))
 
+# ---- Evidence of a regression -----------------------------------------------------------------
+
+heading("Fuel consumption of 32 cars (mtcars): log evidence of a regression with known sigma, which has a closed form")
+cars <- data.frame(mpg = as.vector(scale(mtcars$mpg)), scale(mtcars[c("wt", "hp", "qsec")]))
+sigma <- 0.4
+prior_sd <- 1
+posterior <- density_glm(mpg ~ ., cars, family = gaussian(), sigma = sigma, prior_sd = prior_sd)
+# y is normal with mean 0 and this covariance
+factor <- chol(sigma^2 * diag(nrow(cars)) + prior_sd^2 * tcrossprod(model.matrix(mpg ~ ., cars)))
+z <- backsolve(factor, cars$mpg, transpose = TRUE)
+expected <- -sum(log(diag(factor))) - sum(z^2) / 2 - nrow(cars) / 2 * log(2 * pi)
+prior <- density_normal(0, prior_sd)
+out <- importance_sample(posterior, adapt_proposal(posterior, prior, seed = 1), n = 2^20, seed = 1)
+compare("importance_sample(), 2^20 draws", out$log_mean_weight, expected, out$log_mean_weight_se)
+out <- smc_sample(posterior, prior, n_particles = 16384, seed = 1)
+compare("smc_sample(), 16384 particles", out$log_evidence, expected, out$log_evidence_se)
+
 cat(sprintf("\n%d comparisons, the largest distance %.1f standard errors\n", length(distances), max(abs(distances))))
 if (max(abs(distances)) > 4) {
   stop("a result is more than four standard errors from what is expected")
