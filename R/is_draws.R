@@ -172,6 +172,7 @@ weighted_error <- function(x, weights, mean) {
 #' @rdname summary.is_draws
 #' @export
 print.is_draws <- function(x, n_parameters = 10, ...) {
+  check_positive_whole(n_parameters, "n_parameters")
   what <- if (is.null(x$draws)) {
     "only sums stored"
   } else if (is.null(x$log_weights)) {

@@ -197,6 +197,7 @@ rhat_ratio <- function(between, within, base) {
 #' @rdname summary.mh_draws
 #' @export
 print.mh_draws <- function(x, n_parameters = 10, ...) {
+  check_positive_whole(n_parameters, "n_parameters")
   shape <- dim(x)
   settings <- x$settings
   n_groups <- length(unique(x$superchain))

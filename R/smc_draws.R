@@ -87,6 +87,7 @@ summarise_particles <- function(fit, dims, probs) {
 #' @rdname summary.smc_draws
 #' @export
 print.smc_draws <- function(x, n_parameters = 10, ...) {
+  check_positive_whole(n_parameters, "n_parameters")
   settings <- x$settings
   n_dim <- ncol(x$draws)
   cat(sprintf(

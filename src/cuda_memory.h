@@ -215,8 +215,11 @@ static fmc_status enter(fmc_context *context, int *before) {
     kept.is_ready = 1;
   }
 done:
-  if (status != FMC_OK)
+  if (status != FMC_OK) {
+    if (*before >= 0)
+      cudaSetDevice(*before);
     pthread_mutex_unlock(&kept.busy);
+  }
   return status;
 }
 

@@ -86,3 +86,10 @@ test_that("packed rows become a symmetric matrix", {
   expect_identical(from_packed_rows(as.double(1:6), 3), rbind(c(1, 2, 4), c(2, 3, 5), c(4, 5, 6)))
   expect_identical(from_packed_rows(7, 1), matrix(7))
 })
+
+test_that("the number of parameters to print is checked", {
+  fit <- importance_sample(density_normal(), density_normal(0, 2), 100, n_dim = 3, seed = 1)
+  expect_input_error(print(fit, n_parameters = 0), "n_parameters", "it is 0")
+  expect_input_error(print(fit, n_parameters = "a"), "n_parameters", "character")
+  expect_output(print(fit, n_parameters = 1), "2 more")
+})
