@@ -28,6 +28,23 @@ check_whole <- function(x, upper, arg, shown_upper = format(upper, scientific = 
   as.double(x)
 }
 
+# The number of dims of densities (`of` names them), which is `known`, or NA where they fit any.
+check_n_dim <- function(n_dim, known, of) {
+  if (is.null(n_dim)) {
+    if (is.na(known)) {
+      abort_input("n_dim", sprintf("a number of dims, since any would do for %s", of), n_dim)
+    }
+    return(known)
+  }
+  if (!qtest(n_dim, "N1[1,]") || is.object(n_dim) || n_dim != floor(n_dim) || n_dim > 2^30) {
+    abort_input("n_dim", "a whole number from 1 to 2^30, or NULL", n_dim)
+  }
+  if (!is.na(known) && known != n_dim) {
+    abort_input("n_dim", sprintf("NULL or %d, with %s in %s", known, of, counted(known, "dim")), n_dim)
+  }
+  as.integer(n_dim)
+}
+
 # A vector of finite numbers without attributes.
 check_numbers <- function(x, arg, rule = "finite numbers") {
   if (!qtest(x, "N+()") || is.object(x)) {

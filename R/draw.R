@@ -38,7 +38,7 @@ draw <- function(density, n, seed = NULL, offset = 0, n_dim = NULL) {
   check_parts(list(density), "density")
   n <- check_whole(n, 2^31 - 1, "n", "2^31 - 1")
   offset <- check_whole(offset, 2^53, "offset", "2^53")
-  n_dim <- check_draw_dim(density, n_dim)
+  n_dim <- check_n_dim(n_dim, density$n_dim, "`density`")
   check_drawable(density, n_dim)
   seed <- check_seed(seed)
   x <- draw_rows(density, n, n_dim, seed, offset)
@@ -47,23 +47,6 @@ draw <- function(density, n, seed = NULL, offset = 0, n_dim = NULL) {
   }
   attr(x, "seed") <- seed
   x
-}
-
-check_draw_dim <- function(density, n_dim) {
-  if (is.null(n_dim)) {
-    if (is.na(density$n_dim)) {
-      abort_input("n_dim", "a number of dims, since `density` fits any", n_dim)
-    }
-    return(density$n_dim)
-  }
-  if (!qtest(n_dim, "N1[1,]") || is.object(n_dim) || n_dim != floor(n_dim) || n_dim > 2^30) {
-    abort_input("n_dim", "a whole number from 1 to 2^30, or NULL", n_dim)
-  }
-  if (!is.na(density$n_dim) && density$n_dim != n_dim) {
-    rule <- sprintf("NULL or %d, since `density` is in %s", density$n_dim, counted(density$n_dim, "dim"))
-    abort_input("n_dim", rule, n_dim)
-  }
-  as.integer(n_dim)
 }
 
 check_drawable <- function(density, n_dim) {

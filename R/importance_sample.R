@@ -184,27 +184,11 @@ check_is_densities <- function(target, proposal, n_dim) {
   several <- !inherits(proposal, "fusedmc_density")
   args <- if (several) sprintf("proposal[[%d]]", seq_along(proposals)) else "proposal"
   found <- check_parts(c(list(target), unname(proposals)), c("target", args))
-  n_dim <- check_n_dim(n_dim, found)
+  n_dim <- check_n_dim(n_dim, found, "`target` and `proposal`")
   for (i in seq_along(proposals)) {
     check_drawn_from(proposals[[i]], n_dim, args[i], several)
   }
   n_dim
-}
-
-check_n_dim <- function(n_dim, found) {
-  if (is.null(n_dim)) {
-    if (is.na(found)) {
-      abort_input("n_dim", "a number of dims, since `target` and `proposal` fit any", n_dim)
-    }
-    return(found)
-  }
-  if (!qtest(n_dim, "N1[1,]") || is.object(n_dim) || n_dim != floor(n_dim) || n_dim > 2^30) {
-    abort_input("n_dim", "a whole number from 1 to 2^30, or NULL", n_dim)
-  }
-  if (!is.na(found) && found != n_dim) {
-    abort_input("n_dim", sprintf("NULL or %d, as `target` or `proposal` has", found), n_dim)
-  }
-  as.integer(n_dim)
 }
 
 check_drawn_from <- function(density, n_dim, arg, several) {

@@ -86,7 +86,8 @@ run_steps <- function(target, state, step_size, n_steps, thin = 1, store = 0, se
     dimnames <- dimnames(state$sums)
     state$sums <- result$sums
     dimnames(state$sums) <- dimnames
-    state$range[] <- matrix(result$range, ncol = 2, byrow = TRUE)
+    # + 0 makes -0 and 0, which compare as equal, the same
+    state$range[] <- matrix(result$range + 0, ncol = 2, byrow = TRUE)
     state[c("n_kept", "n_since")] <- kept_after(state, n_done, thin)
   }
   draws <- result$draws

@@ -207,22 +207,12 @@ finish_smc <- function(fit, now, devices, seconds, before = 0) {
 # The number of dims of target and initial density.
 check_path <- function(target, initial, n_dim) {
   known <- check_parts(list(target, initial), c("target", "initial"))
-  if (is.na(known) && is.null(n_dim)) {
-    abort_input("n_dim", "a number of dims, since `target` and `initial` fit any", n_dim)
-  }
-  if (!is.null(n_dim)) {
-    check_positive_whole(n_dim, "n_dim", 2^30, "2^30")
-    if (!is.na(known) && known != n_dim) {
-      abort_input("n_dim", sprintf("NULL or %d, since `target` and `initial` have so many", known), n_dim)
-    }
-    known <- n_dim
-  }
-  n_dim <- known
+  n_dim <- check_n_dim(n_dim, known, "`target` and `initial`")
   if (length(elliptical_parts(initial, n_dim)) == 0) {
     rule <- "a normalised density that can be drawn from: normal, multivariate normal, Student t or a mixture of these"
     abort("input", sprintf("`initial` must be %s; it is %s.", rule, format(initial)), argument = "initial")
   }
-  as.integer(n_dim)
+  n_dim
 }
 
 check_n_islands <- function(n_islands, n_particles) {

@@ -100,7 +100,7 @@ SEXP ffi_importance(SEXP size, SEXP samples, SEXP drawing, SEXP target, SEXP pro
   SEXP holder = PROTECT(new_summary(n_columns, n_tail, &summary));
   if (!summary) {
     UNPROTECT(3);
-    return no_memory((64 * (n_columns + FMC_SUMMARY_COLUMNS) + 2 * n_tail) * sizeof(double));
+    return no_memory(fmc_is_summary_bytes(n_columns, n_tail));
   }
   job.summary = weighed ? summary : NULL;
   fmc_status status = ffi_backend(run)->is_weights(&job, &context);

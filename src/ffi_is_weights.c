@@ -38,7 +38,7 @@ static double ess_of(const double *total, double n) {
 static fmc_status run_job(SEXP run, fmc_is_job *job, double *total, fmc_context *context) {
   job->summary = fmc_is_summary_new(job->n_dim, 0);
   if (!job->summary) {
-    context->bytes = (FMC_SUMMARY_COLUMNS + job->n_dim) * sizeof(double);
+    context->bytes = fmc_is_summary_bytes(job->n_dim, 0);
     snprintf(context->message, sizeof context->message, "cannot allocate the sums of %zu dims", job->n_dim);
     return FMC_ERROR_MEMORY;
   }

@@ -14,6 +14,10 @@ struct fmc_is_summary {
   double *tail; /* 2 n_tail: all above the threshold that were offered; the largest are kept when it is full */
 };
 
+size_t fmc_is_summary_bytes(size_t n_columns, size_t n_tail) {
+  return (FIRST_ROOM * (FMC_SUMMARY_COLUMNS + n_columns) + 2 * n_tail) * sizeof(double);
+}
+
 fmc_is_summary *fmc_is_summary_new(size_t n_columns, size_t n_tail) {
   fmc_is_summary *summary = calloc(1, sizeof *summary);
   if (!summary)
@@ -158,7 +162,7 @@ void fmc_is_summary_offer(fmc_is_summary *summary, const double *log_weights, si
   for (size_t i = 0; i < n; i++) {
     if (!(log_weights[i] > summary->threshold && log_weights[i] < FMC_INF))
       continue;
-    summary->tail[summary->n_offered++] = log_weights[i];
+    summary->tail[summary->n_offered++] = log_weights[i] + 0.0; /* -0 becomes 0: the order of offers leaves no trace */
     if (summary->n_offered == 2 * summary->n_tail)
       raise_threshold(summary);
   }

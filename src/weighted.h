@@ -17,6 +17,8 @@ extern "C" {
 
 /* NULL where there is no memory. */
 fmc_is_summary *fmc_is_summary_new(size_t n_columns, size_t n_tail);
+/* What that takes at first. */
+size_t fmc_is_summary_bytes(size_t n_columns, size_t n_tail);
 void fmc_is_summary_free(fmc_is_summary *summary);
 
 /* Numbers of a row. */
