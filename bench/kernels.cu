@@ -169,22 +169,57 @@ static void time_is_weights(const char *precision, size_t n, size_t n_dim, size_
     OK(cudaFree(p));
 }
 
-/* Importance sampling in one pass, and its tiles joined; samples drawn, or read where they lie. */
-template <typename real, typename Args, typename Density, typename Launch>
+/* A mixture's numbers on the host. */
+struct host_mixture {
+  std::vector<double> log_const, mean, inv_sd;
+  fmc_node node;
+};
+
+static void place_numbers(host_mixture *m, size_t n_dim) {
+  memset(&m->node, 0, sizeof m->node);
+  m->node.kind = FMC_KIND_mixture;
+  m->node.n_dim = n_dim;
+  m->node.count = m->log_const.size();
+  m->node.array[FMC_MIXTURE_LOG_CONST] = m->log_const.data();
+  m->node.array[FMC_MIXTURE_MEAN] = m->mean.data();
+  m->node.array[FMC_MIXTURE_INV_SD] = m->inv_sd.data();
+}
+
+/* Importance sampling in one pass, and its tiles joined; samples drawn, or read where they lie. The proposal is a
+ * normal of sd 3; `centred`: its mean is 0, and a component of the target has one sd for all dims. */
+template <typename real, typename Args, typename Launch, typename Place, typename PlaceDraws>
 static void time_fused(const char *precision, size_t n, size_t n_dim, size_t n_components, bool drawn, bool squares,
-                       double rate, Launch launch) {
+                       bool centred, double rate, Launch launch, Place place, PlaceDraws place_draws) {
   Args a;
   memset(&a, 0, sizeof a);
   size_t stride = (n + RESIDENT_ALIGN - 1) / RESIDENT_ALIGN * RESIDENT_ALIGN;
-  real *x = drawn ? NULL : constants<real>(stride * n_dim, 0), *mean = random_matrix<real>(n_components * n_dim, 1);
+  real *x = drawn ? NULL : constants<real>(stride * n_dim, 0);
   if (!drawn) { /* one column's values for all: the host would take long for more */
     real *column = random_matrix<real>(stride, 3);
     for (size_t d = 0; d < n_dim; d++)
       OK(cudaMemcpy(x + d * stride, column, stride * sizeof(real), cudaMemcpyDeviceToDevice));
     OK(cudaFree(column));
   }
-  real *inv_sd = constants<real>(n_components * n_dim, 0.9), *log_const = constants<real>(n_components, -1);
-  real *third = constants<real>(n_dim, 1 / 3.0), *zero = constants<real>(n_dim, 0.1);
+  host_mixture target, proposal;
+  target.log_const.assign(n_components, -1.0);
+  target.inv_sd.assign(n_components * n_dim, 0.9);
+  for (size_t e = 0; e < n_components * n_dim; e++)
+    target.mean.push_back((double)(e * 7919 % 1009) / 1009 - 0.5);
+  proposal.log_const.assign(1, 0.0);
+  proposal.inv_sd.assign(n_dim, 1 / 3.0);
+  proposal.mean.assign(n_dim, centred ? 0 : 0.1);
+  if (!centred)
+    target.inv_sd[0] = 0.8, proposal.inv_sd[0] = 0.4;
+  place_numbers(&target, n_dim);
+  place_numbers(&proposal, n_dim);
+  std::vector<double> sd;
+  for (double inverse : proposal.inv_sd)
+    sd.push_back(1 / inverse);
+  fmc_drawing drawing;
+  memset(&drawing, 0, sizeof drawing);
+  drawing.count = 1;
+  drawing.mean = proposal.mean.data();
+  drawing.factor = sd.data();
   size_t group[] = {0, 1}, *d_group;
   OK(cudaMalloc(&d_group, sizeof group));
   OK(cudaMemcpy(d_group, group, sizeof group, cudaMemcpyHostToDevice));
@@ -200,10 +235,9 @@ static void time_fused(const char *precision, size_t n, size_t n_dim, size_t n_c
   a.plan.n_dim = n_dim;
   a.plan.count = a.plan.n_groups = 1;
   a.plan.group = d_group;
-  for (size_t d = 0; d < n_dim; d++)
-    a.draw_sd[d] = 3;
-  a.target = {n_dim, n_components, log_const, mean, inv_sd};
-  a.proposal = {n_dim, 1, zero, zero, third};
+  place(&a, false, &target.node);
+  place(&a, true, &proposal.node);
+  place_draws(&a, &drawing);
   a.notes = no_notes();
   a.rows = rows;
   fmc_context context;
@@ -213,13 +247,20 @@ static void time_fused(const char *precision, size_t n, size_t n_dim, size_t n_c
   if (n_tiles > FMC_UNJOINED)
     joined = median_us([&] { launch_join(&a.range, width, rows, nodes, (cudaStream_t)0); });
   double bytes = drawn ? 0 : (double)n * n_dim * sizeof(real);
-  printf("| %s, %s, %zu x %zu, K = %zu, %s | %.1f | %.1f | %.2f | %.1f | %.1f |\n", drawn ? "drawn" : "read",
-         squares ? "squares" : "no moments", n, n_dim, n_components, precision, best, median, bytes / best / 1e6,
-         bytes / rate, joined);
-  for (void *p : {(void *)x, (void *)mean, (void *)inv_sd, (void *)log_const, (void *)third, (void *)zero,
-                  (void *)d_group, (void *)rows, (void *)nodes})
+  printf("| %s, %s, %s, %zu x %zu, K = %zu, %s | %.1f | %.1f | %.2f | %.1f | %.1f |\n", drawn ? "drawn" : "read",
+         squares ? "squares" : "no moments", centred ? "centred" : "general", n, n_dim, n_components, precision, best,
+         median, bytes / best / 1e6, bytes / rate, joined);
+  for (void *p : {(void *)x, (void *)d_group, (void *)rows, (void *)nodes})
     OK(cudaFree(p));
 }
+
+#define TIME_FUSED(n, n_dim, drawn, squares, centred)                                                                  \
+  do {                                                                                                                 \
+    time_fused<double, fused_args_f64>("double", n, n_dim, 3, drawn, squares, centred, rate, launch_fused_f64,         \
+                                       place_few_f64, place_few_draws_f64);                                            \
+    time_fused<float, fused_args_f32>("single", n, n_dim, 3, drawn, squares, centred, rate, launch_fused_f32,          \
+                                      place_few_f32, place_few_draws_f32);                                             \
+  } while (0)
 
 static void time_importance(double rate) {
   printf("\n| two kernels | us | bytes' floor, us | ratio |\n|---|---|---|---|\n");
@@ -233,16 +274,12 @@ static void time_importance(double rate) {
          "|\n|---|---|---|---|---|---|\n");
   for (size_t n : {(size_t)262144, (size_t)1 << 20, (size_t)1 << 24, (size_t)100000000})
     for (bool drawn : {true, false})
-      for (bool squares : {false, true}) {
-        time_fused<double, fused_args_f64, mixture_f64>("double", n, 16, 3, drawn, squares, rate, launch_fused_f64);
-        time_fused<float, fused_args_f32, mixture_f32>("single", n, 16, 3, drawn, squares, rate, launch_fused_f32);
-      }
-  for (size_t n_dim : {2, 5, 8}) {
-    time_fused<double, fused_args_f64, mixture_f64>("double", 1 << 26, n_dim, 3, true, false, rate, launch_fused_f64);
-    time_fused<float, fused_args_f32, mixture_f32>("single", 1 << 26, n_dim, 3, true, false, rate, launch_fused_f32);
-    time_fused<double, fused_args_f64, mixture_f64>("double", 1 << 26, n_dim, 3, false, false, rate, launch_fused_f64);
-    time_fused<float, fused_args_f32, mixture_f32>("single", 1 << 26, n_dim, 3, false, false, rate, launch_fused_f32);
-  }
+      for (bool squares : {false, true})
+        for (bool centred : {true, false})
+          TIME_FUSED(n, 16, drawn, squares, centred);
+  for (size_t n_dim : {2, 5, 8})
+    for (bool drawn : {true, false})
+      TIME_FUSED((size_t)1 << 26, n_dim, drawn, false, true);
 }
 
 /* A step of a logistic regression: proposals, both log densities, decision. */

@@ -26,11 +26,8 @@
 #define FMC_REGISTER_DIMS 32  /* dims of a sample that one thread keeps in registers */
 #define FMC_FEW_DIMS 16       /* dims of a proposal that one thread keeps in registers */
 #define FMC_FEW_THREADS 128   /* threads of a block that does so */
-#define FMC_FEW_COMPONENTS 32 /* components of target and proposal in the fused kernel's shared memory */
 #define FMC_FETCH_BYTES 16    /* of samples, copied at a time by the fused kernel */
-#define FMC_FUSED_STATIC                                                                                               \
-  12288 /* bytes of shared memory that it has beside what T(fused_shared_bytes) says, at most                          \
-         */
+#define FMC_FUSED_STATIC 4096 /* bytes of shared memory that it has beside what T(fused_shared_bytes) says, at most */
 #define FMC_LARGEST_CHUNK ((size_t)1 << 30) /* samples of a chunk where none travel */
 
 /* The largest of a block's values, for every thread. */
@@ -65,6 +62,7 @@ static __device__ double block_max(double value, double *shared) {
 #include "cuda_resample_calls.h"
 
 #define IS_SINGLE (sizeof(REAL) == sizeof(float))
+#define FEW_COMPONENTS (IS_SINGLE ? 24 : 12) /* of target and proposal, in the fused kernel's arguments */
 
 #include "core/real_f64.h"
 #include "core/draw_point.h"

@@ -25,7 +25,7 @@ static int T(can_fuse)(const T(is_call) * call) {
   const fmc_drawing *drawing = job->drawing;
   if (!T(is_weighed)(job) || !job->summary || job->draws || call->n_dim > FMC_FEW_DIMS ||
       job->moments == FMC_MOMENTS_PRODUCTS || !T(is_mixture)(&call->target) || !T(is_mixture)(&call->proposal) ||
-      call->target.node->count + call->proposal.node->count > FMC_FEW_COMPONENTS)
+      call->target.node->count + call->proposal.node->count > FEW_COMPONENTS)
     return 0;
   if (drawing && (drawing->full || drawing->df))
     return 0;
@@ -47,10 +47,10 @@ static is_layout T(lay_out_is)(const T(is_call) * call, size_t n) {
   at.x = next_part(&used, job->samples ? matrix : 0);
   at.up = used;
   at.counters = next_part(&used, sizeof(is_counters));
-  at.nodes = next_part(&used, smaller(n_tiles, n_tiles / FMC_NODE_TILES + FMC_UNJOINED) * call->width * sizeof(double));
   at.log_weights = next_part(&used, job->log_weights && T(is_weighed)(job) ? log_weights : 0);
   if (job->draws)
     at.x = next_part(&used, matrix);
+  at.nodes = next_part(&used, smaller(n_tiles, n_tiles / FMC_NODE_TILES + FMC_UNJOINED) * call->width * sizeof(double));
   at.down = used;
   if (job->drawing && !job->draws && !call->fused)
     at.x = next_part(&used, matrix);
@@ -105,6 +105,12 @@ static sample_notes T(notes_of)(const T(is_call) * call, const fmc_slot *slot) {
   return notes;
 }
 
+/* Rows that a chunk brings back. */
+static size_t T(n_rows_back)(const T(is_call) * call, const sample_range *range) {
+  size_t n_tiles = n_tiles_of(range);
+  return !call->job->summary ? 0 : n_tiles > FMC_UNJOINED ? n_nodes_of(range) : n_tiles;
+}
+
 /* Where the rows of a chunk's tiles go: few of them are not joined on the GPU. */
 static double *T(rows_of)(const T(is_call) * call, const sample_range *range, const fmc_slot *slot) {
   return (double *)(slot->device + (n_tiles_of(range) > FMC_UNJOINED ? call->at.rows : call->at.nodes));
@@ -122,14 +128,11 @@ static fmc_status T(launch_chunk_fused)(const T(is_call) * call, const sample_ra
   args.seed = job->seed;
   args.keys = fmc_keys_of(job->seed);
   args.hidden = hidden_numbers();
-  args.target = T(mixture_of)(&call->target);
-  args.proposal = T(mixture_of)(&call->proposal);
+  T(place_few)(&args, false, job->target->node);
+  T(place_few)(&args, true, job->proposal->node);
   if (job->drawing) {
     args.plan = call->plan;
-    for (size_t d = 0; d < call->n_dim && job->drawing->count == 1; d++) {
-      args.draw_mean[d] = (REAL)job->drawing->mean[d];
-      args.draw_sd[d] = (REAL)job->drawing->factor[d];
-    }
+    T(place_few_draws)(&args, job->drawing);
   }
   if (job->moments != FMC_MOMENTS_NONE)
     memcpy(args.shift, job->shift, call->n_dim * sizeof(double));
@@ -199,7 +202,8 @@ static fmc_status T(start_is_chunk)(const T(is_call) * call, size_t first, size_
                 slot->stream);
     TRY(cudaGetLastError());
   }
-  TRY(cudaMemcpyAsync(slot->pinned + at->counters, slot->device + at->counters, at->down - at->counters,
+  TRY(cudaMemcpyAsync(slot->pinned + at->counters, slot->device + at->counters,
+                      at->nodes + T(n_rows_back)(call, &range) * call->width * sizeof(double) - at->counters,
                       cudaMemcpyDeviceToHost, slot->stream));
 done:
   return status;
@@ -261,8 +265,7 @@ static fmc_status T(finish_is_chunk)(const T(is_call) * call, size_t first, size
                   IS_SINGLE, context->n_threads);
   if (job->summary) {
     const double *node = (const double *)(slot->pinned + at->nodes);
-    size_t n_nodes = n_tiles_of(&range) > FMC_UNJOINED ? n_nodes_of(&range) : n_tiles_of(&range);
-    for (size_t k = 0; k < n_nodes; k++, node += call->width)
+    for (size_t k = T(n_rows_back)(call, &range); k > 0; k--, node += call->width)
       if (!fmc_is_summary_push(job->summary, node))
         TRY_STATUS(no_host_memory(context, call->width * sizeof(double)));
   }

@@ -2,12 +2,8 @@
  * to FMC_FEW_DIMS dims: a sample is drawn or read, weighed and summed without leaving the registers of its thread.
  * Template over REAL; read by backend_cuda.cu alone. */
 
-/* Means and reciprocal sds of a component, in shared memory, where all threads read them together. Dims that are not
- * there have zeros; they add 0 to every sum of squares. */
-typedef struct {
-  REAL mean0, inv_sd0, mean1, inv_sd1;
-} T(two_dims);
-
+/* Target and proposal come by value: a number from constant memory takes no way through shared memory, where samples
+ * and normals are on theirs. A kernel's arguments have 4 KB. */
 typedef struct {
   sample_range range;
   size_t n_dim, stride;
@@ -17,103 +13,164 @@ typedef struct {
   uint64_t seed;
   T(fmc_draw_plan) plan;                               /* its arrays lie on the device */
   REAL draw_mean[FMC_FEW_DIMS], draw_sd[FMC_FEW_DIMS]; /* of the only component, where there is but one */
-  T(mixture) target, proposal;
+  int draw_kind;                                       /* FEW_CENTRED, or FEW_GENERAL */
   double shift[FMC_FEW_DIMS];
   double *log_weights; /* or NULL */
   sample_notes notes;
-  double *rows; /* a row for each tile */
+  double *rows;                 /* a row for each tile */
+  int n_components[2], kind[2]; /* of target and proposal */
+  /* The proposal's components stand at the end, the first of them last, so that the places of both are known. Dims that
+   * are not there have zeros; they add 0 to every sum of squares. */
+  REAL log_const[FEW_COMPONENTS], mean[FEW_COMPONENTS][FMC_FEW_DIMS], inv_sd[FEW_COMPONENTS][FMC_FEW_DIMS];
 } T(fused_args);
 
-/* The terms of a component at points whose dims are at hand. */
-template <int LANES, int POINTS>
-static __device__ __forceinline__ void T(few_terms)(const T(two_dims) * component, REAL log_const,
-                                                    const REAL (&x)[POINTS][LANES * FMC_BLOCK], REAL (&term)[POINTS]) {
-  REAL sum[POINTS][LANES];
-#pragma unroll
-  for (int lane = 0; lane < LANES; lane++) {
-#pragma unroll
-    for (int p = 0; p < POINTS; p++)
-      sum[p][lane] = 0;
-#pragma unroll
-    for (int d = lane * FMC_BLOCK; d < (lane + 1) * FMC_BLOCK; d += 2) {
-      const T(two_dims) c = component[d / 2];
-#pragma unroll
-      for (int p = 0; p < POINTS; p++) {
-        sum[p][lane] = T(fmc_square_add)(sum[p][lane], x[p][d], c.mean0, c.inv_sd0);
-        sum[p][lane] = T(fmc_square_add)(sum[p][lane], x[p][d + 1], c.mean1, c.inv_sd1);
-      }
+static_assert(sizeof(T(fused_args)) <= 4096, "more arguments than a kernel can have");
+
+static __host__ __device__ __forceinline__ int T(few_place)(bool of_proposal, int k) {
+  return of_proposal ? FEW_COMPONENTS - 1 - k : k;
+}
+
+static void T(place_few)(T(fused_args) * args, bool is_proposal, const fmc_node *mixture) {
+  const size_t n_dim = mixture->n_dim;
+  const double *mean = mixture->array[FMC_MIXTURE_MEAN], *inv_sd = mixture->array[FMC_MIXTURE_INV_SD];
+  int alike = 1, centred = mixture->count == 1;
+  for (size_t k = 0; k < mixture->count; k++) {
+    const int at = T(few_place)(is_proposal, (int)k);
+    args->log_const[at] = (REAL)mixture->array[FMC_MIXTURE_LOG_CONST][k];
+    for (size_t d = 0; d < n_dim; d++, mean++, inv_sd++) {
+      args->mean[at][d] = (REAL)*mean;
+      args->inv_sd[at][d] = (REAL)*inv_sd;
+      alike &= args->inv_sd[at][d] == args->inv_sd[at][0];
+      centred &= args->mean[at][d] == 0;
     }
   }
+  args->n_components[is_proposal] = (int)mixture->count;
+  args->kind[is_proposal] = alike && centred ? FEW_CENTRED : alike ? FEW_ALIKE : FEW_GENERAL;
+}
+
+/* Dims that are not there are drawn as 0, which FEW_CENTRED has no means for. */
+static void T(place_few_draws)(T(fused_args) * args, const fmc_drawing *drawing) {
+  int centred = drawing->count == 1 && args->n_dim == FMC_BLOCK * fmc_n_lanes(args->n_dim);
+  for (size_t d = 0; d < args->n_dim && drawing->count == 1; d++) {
+    args->draw_mean[d] = (REAL)drawing->mean[d];
+    args->draw_sd[d] = (REAL)drawing->factor[d];
+    centred &= args->draw_mean[d] == 0 && args->draw_sd[d] == args->draw_sd[0];
+  }
+  args->draw_kind = centred ? FEW_CENTRED : FEW_GENERAL;
+}
+
+/* Adds COUNT components, from number k on, to a mixture's sum at points whose dims are at hand. */
+template <int LANES, int POINTS, int COUNT, int KIND, bool PROPOSAL>
+static __device__ __forceinline__ void T(few_components)(const T(fused_args) & a, int k, bool is_first,
+                                                         const REAL (&x)[POINTS][LANES * FMC_BLOCK],
+                                                         REAL (&value)[POINTS], REAL (&scaled)[POINTS]) {
+  REAL sum[COUNT][POINTS][LANES];
 #pragma unroll
-  for (int p = 0; p < POINTS; p++)
-    term[p] = T(fmc_log_component)(log_const, T(tree_of_lanes)(sum[p]));
+  for (int lane = 0; lane < LANES; lane++)
+#pragma unroll
+    for (int c = 0; c < COUNT; c++) {
+#pragma unroll
+      for (int p = 0; p < POINTS; p++)
+        sum[c][p][lane] = 0;
+#pragma unroll
+      for (int d = lane * FMC_BLOCK; d < (lane + 1) * FMC_BLOCK; d++) {
+        const REAL mean = KIND == FEW_CENTRED ? (REAL)0 : a.mean[T(few_place)(PROPOSAL, k + c)][d];
+        const REAL inv_sd = a.inv_sd[T(few_place)(PROPOSAL, k + c)][KIND == FEW_GENERAL ? d : 0];
+#pragma unroll
+        for (int p = 0; p < POINTS; p++)
+          sum[c][p][lane] = T(fmc_square_add)(sum[c][p][lane], x[p][d], mean, inv_sd);
+      }
+    }
+#pragma unroll
+  for (int c = 0; c < COUNT; c++)
+#pragma unroll
+    for (int p = 0; p < POINTS; p++) {
+      const REAL term = T(fmc_log_component)(a.log_const[T(few_place)(PROPOSAL, k + c)], T(tree_of_lanes)(sum[c][p]));
+      if (c == 0 && is_first) {
+        value[p] = term;
+        scaled[p] = 1;
+      } else {
+        T(fmc_mixture_add)(&value[p], &scaled[p], term);
+      }
+    }
 }
 
 /* As fmc_leaf_mixture(). */
-template <int LANES, int POINTS>
-static __device__ __forceinline__ void T(few_log_density)(const T(two_dims) * component, const REAL *log_const,
-                                                          int n_components, const REAL (&x)[POINTS][LANES * FMC_BLOCK],
-                                                          REAL (&log_density)[POINTS]) {
-  REAL scaled[POINTS], term[POINTS];
-  T(few_terms)<LANES, POINTS>(component, log_const[0], x, log_density);
-  if (n_components == 1)
+template <int LANES, int POINTS, int KIND, bool PROPOSAL>
+static __device__ __forceinline__ void
+T(few_mixture)(const T(fused_args) & a, const REAL (&x)[POINTS][LANES * FMC_BLOCK], REAL (&value)[POINTS]) {
+  const int n = a.n_components[PROPOSAL];
+  REAL scaled[POINTS];
+  if (n == 1) {
+    T(few_components)<LANES, POINTS, 1, KIND, PROPOSAL>(a, 0, true, x, value, scaled);
     return;
-#pragma unroll
-  for (int p = 0; p < POINTS; p++)
-    scaled[p] = 1;
+  }
+  if (n == 2) {
+    T(few_components)<LANES, POINTS, 2, KIND, PROPOSAL>(a, 0, true, x, value, scaled);
+  } else {
+    T(few_components)<LANES, POINTS, 3, KIND, PROPOSAL>(a, 0, true, x, value, scaled);
 #pragma unroll 1
-  for (int k = 1; k < n_components; k++) {
-    component += LANES * FMC_BLOCK / 2;
-    T(few_terms)<LANES, POINTS>(component, log_const[k], x, term);
-#pragma unroll
-    for (int p = 0; p < POINTS; p++)
-      T(fmc_lse_add)(&log_density[p], &scaled[p], term[p]);
+    for (int k = 3; k < n; k++)
+      T(few_components)<LANES, POINTS, 1, KIND, PROPOSAL>(a, k, false, x, value, scaled);
   }
 #pragma unroll
   for (int p = 0; p < POINTS; p++)
-    log_density[p] += R_LOG(scaled[p]);
+    value[p] = T(fmc_mixture_total)(value[p], scaled[p]);
 }
 
-/* As fmc_draw_point(), of independent normals. */
-template <int LANES>
+template <int LANES, int POINTS, bool PROPOSAL>
+static __device__ __forceinline__ void
+T(few_log_density)(const T(fused_args) & a, const REAL (&x)[POINTS][LANES * FMC_BLOCK], REAL (&value)[POINTS]) {
+  REAL scaled[POINTS];
+  if (a.kind[PROPOSAL] == FEW_CENTRED)
+    T(few_components)<LANES, POINTS, 1, FEW_CENTRED, PROPOSAL>(a, 0, true, x, value, scaled);
+  else if (a.kind[PROPOSAL] == FEW_ALIKE)
+    T(few_mixture)<LANES, POINTS, FEW_ALIKE, PROPOSAL>(a, x, value);
+  else
+    T(few_mixture)<LANES, POINTS, FEW_GENERAL, PROPOSAL>(a, x, value);
+}
+
+/* As fmc_draw_point(), of independent normals, for rows of samples from `number` on. */
+template <int LANES, int ROWS>
 static __device__ __forceinline__ void T(few_draw)(const T(fused_args) & a, uint64_t number, const normal_copy *table,
-                                                   REAL (&x)[LANES * FMC_BLOCK]) {
-  const int one = a.plan.count == 1;
-  const size_t k = one ? 0 : T(fmc_draw_component_of)(&a.plan, a.seed, number);
-  const REAL *mean = a.plan.mean + k * a.n_dim, *sd = a.plan.factor + k * a.n_dim;
+                                                   REAL (&x)[ROWS][LANES * FMC_BLOCK]) {
+  const int N = LANES * FMC_BLOCK;
 #pragma unroll
-  for (int block = 0; block < LANES; block++) {
-    fmc_words w = {FMC_DRAW_NORMALS, (uint32_t)FMC_PURPOSE_DRAW << 28 | (uint32_t)block, (uint32_t)number,
-                   (uint32_t)(number >> 32)};
-    w = fmc_philox_keyed(w, &a.keys);
-    const uint32_t word[FMC_BLOCK] = {w.w0, w.w1, w.w2, w.w3};
+  for (int r = 0; r < ROWS; r++) {
+    const uint64_t sample = number + (uint64_t)(r * FMC_TILE_LANES);
 #pragma unroll
-    for (int j = 0; j < FMC_BLOCK; j++) {
-      const int d = block * FMC_BLOCK + j;
-      REAL z = (REAL)normal_from_copy(table, word[j]);
-      if (one)
-        x[d] = a.draw_mean[d] + a.draw_sd[d] * z;
-      else
-        x[d] = d < (int)a.n_dim ? mean[d] + sd[d] * z : (REAL)0;
+    for (int block = 0; block < LANES; block++) {
+      fmc_words w = {FMC_DRAW_NORMALS, (uint32_t)FMC_PURPOSE_DRAW << 28 | (uint32_t)block, (uint32_t)sample,
+                     (uint32_t)(sample >> 32)};
+      w = fmc_philox_keyed(w, &a.keys);
+      const uint32_t word[FMC_BLOCK] = {w.w0, w.w1, w.w2, w.w3};
+#pragma unroll
+      for (int j = 0; j < FMC_BLOCK; j++)
+        x[r][block * FMC_BLOCK + j] = (REAL)normal_from_copy(table, word[j]);
     }
   }
-}
-
-template <int N>
-static __device__ __forceinline__ void T(few_load)(const T(fused_args) & a, T(two_dims) * components, REAL *log_const) {
-  const int n_dim = (int)a.n_dim, n_target = (int)a.target.n_components;
-  const int n_components = n_target + (int)a.proposal.n_components;
-  for (int e = threadIdx.x; e < n_components * N; e += FMC_TILE_LANES) {
-    const int k = e / N, d = e % N;
-    const T(mixture) *m = k < n_target ? &a.target : &a.proposal;
-    const int row = (k < n_target ? k : k - n_target) * n_dim;
-    REAL *to = (REAL *)components + 2 * e;
-    to[0] = d < n_dim ? m->mean[row + d] : (REAL)0;
-    to[1] = d < n_dim ? m->inv_sd[row + d] : (REAL)0;
-    if (d == 0)
-      log_const[k] = m->log_const[k < n_target ? k : k - n_target];
+  if (a.draw_kind == FEW_CENTRED) { /* 0 + sd z is sd z but for the sign of a zero, which no sum shows */
+#pragma unroll
+    for (int d = 0; d < N; d++)
+#pragma unroll
+      for (int r = 0; r < ROWS; r++)
+        x[r][d] = a.draw_sd[0] * x[r][d];
+  } else if (a.plan.count == 1) {
+#pragma unroll
+    for (int d = 0; d < N; d++)
+#pragma unroll
+      for (int r = 0; r < ROWS; r++)
+        x[r][d] = a.draw_mean[d] + a.draw_sd[d] * x[r][d];
+  } else {
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+      const size_t k = T(fmc_draw_component_of)(&a.plan, a.seed, number + (uint64_t)(r * FMC_TILE_LANES));
+      const REAL *mean = a.plan.mean + k * a.n_dim, *sd = a.plan.factor + k * a.n_dim;
+#pragma unroll
+      for (int d = 0; d < N; d++)
+        x[r][d] = d < (int)a.n_dim ? mean[d] + sd[d] * x[r][d] : (REAL)0;
+    }
   }
-  __syncthreads();
 }
 
 /* The part of a warp's samples that a thread copies into shared memory, 16 bytes at a time: every COLUMNS-th column
@@ -125,23 +182,32 @@ typedef struct {
   shared_place to;  /* in the first stage */
 } T(few_copy);
 
+/* The columns of N from column D on; ALL: none is missing. */
+template <int N, int ROWS, int D, bool ALL>
+static __device__ __forceinline__ void T(few_fetch_from)(const T(few_copy) & c, const REAL *at, shared_place to,
+                                                         const bool (&is_there)[ROWS]) {
+  const int COLUMNS = FMC_FETCH_BYTES / (int)sizeof(REAL), ROW = FMC_TILE_LANES * (int)sizeof(REAL);
+  const bool wanted = ALL || D < c.n_columns;
+  copy_to_shared<D * ROW, 0>(to, at, is_there[0] & wanted);
+  if (ROWS == 2)
+    copy_to_shared<(N + D) * ROW, ROW>(to, at, is_there[ROWS - 1] & wanted);
+  if constexpr (D + COLUMNS < N)
+    T(few_fetch_from)<N, ROWS, D + COLUMNS, ALL>(c, at + c.step, to, is_there);
+}
+
 /* Starts the copies of ROWS rows; i is the local number of this thread's first sample. Samples after the last are
  * copied too, as far as the 16 bytes go. */
 template <int N, int ROWS>
-static __device__ __forceinline__ void T(few_fetch)(const T(few_copy) & c, int i, int n, int stage) {
-  const int COLUMNS = FMC_FETCH_BYTES / (int)sizeof(REAL), ROW = FMC_TILE_LANES * (int)sizeof(REAL);
-  const REAL *at = c.from + i;
-  shared_place to = c.to + stage * ROW;
+static __device__ __forceinline__ void T(few_fetch)(const T(few_copy) & c, int n_dim, int i, int n, int stage) {
+  const shared_place to = c.to + stage * FMC_TILE_LANES * (int)sizeof(REAL);
   bool is_there[ROWS];
 #pragma unroll
   for (int r = 0; r < ROWS; r++)
     is_there[r] = (unsigned)(i + r * FMC_TILE_LANES) < (unsigned)n;
-#pragma unroll
-  for (int d = 0; d < N; d += COLUMNS, at += c.step, to += COLUMNS * ROW) {
-    copy_to_shared<0, 0>(to, at, is_there[0] & (d < c.n_columns));
-    if (ROWS == 2)
-      copy_to_shared<N * ROW, ROW>(to, at, is_there[ROWS - 1] & (d < c.n_columns));
-  }
+  if (n_dim == N)
+    T(few_fetch_from)<N, ROWS, 0, true>(c, c.from + i, to, is_there);
+  else
+    T(few_fetch_from)<N, ROWS, 0, false>(c, c.from + i, to, is_there);
   __pipeline_commit();
 }
 
@@ -160,31 +226,40 @@ template <int N, bool SQUARES> static __device__ __forceinline__ void T(few_clea
     s.sum_x[d] = s.second[SQUARES ? d : 0] = 0;
 }
 
-/* Adds ROWS samples that are all there, from number i on, a row apart. The sums of x are simple where no weight or
- * scale has underflowed. */
+/* Adds ROWS samples that are all there, from number i on, a row apart; is_first: before them the lane has none. */
 template <int N, bool SQUARES, int ROWS>
-static __device__ __forceinline__ void T(few_add)(const T(fused_args) & a, int i, const REAL *log_ratio,
+static __device__ __forceinline__ void T(few_add)(const T(fused_args) & a, int i, bool is_first, const REAL *log_ratio,
                                                   const REAL (*x)[N], T(few_sums) < N, SQUARES > &s) {
-  double log_weight[ROWS], w[ROWS], scale[ROWS];
-  bool plain = true, simple = true;
+  double log_weight[ROWS], below[ROWS], w[ROWS], scale[ROWS];
+  /* Sums that are 0 may be taken for relative to the first log weight. */
+  double max = is_first ? (double)log_ratio[0] : s.max;
+  bool simple = true;
 #pragma unroll
   for (int r = 0; r < ROWS; r++) {
     log_weight[r] = (double)log_ratio[r];
-    plain &= is_plain(a.notes, log_weight[r]);
+    below[r] = max - log_weight[r];
+    simple &= is_plain(a.notes, log_weight[r]) & (fmc_abs(below[r]) < FMC_EXP_NEAR);
+    max = log_weight[r] > max ? log_weight[r] : max;
   }
   if (a.log_weights)
 #pragma unroll
     for (int r = 0; r < ROWS; r++)
       __stcs(a.log_weights + i + r * FMC_TILE_LANES, log_weight[r]);
-  if (!plain)
+  if (simple) { /* fmc_online_good_weight() and fmc_weighted_add() where nothing underflows */
+    s.max = max;
 #pragma unroll
-    for (int r = 0; r < ROWS; r++)
-      log_weight[r] =
-          note_sample(a.notes, log_weight[r], a.range.first + (uint64_t)(i + r * FMC_TILE_LANES), &s.n_bad, &s.n_zero);
+    for (int r = 0; r < ROWS; r++) {
+      const double e = fmc_exp_near(-fmc_abs(below[r]));
+      w[r] = below[r] < 0 ? 1.0 : e;
+      scale[r] = below[r] < 0 ? e : 1.0;
+    }
+  } else {
 #pragma unroll
-  for (int r = 0; r < ROWS; r++) {
-    w[r] = fmc_online_good_weight(&s.max, log_weight[r], &scale[r]);
-    simple &= (w[r] > 0) & (scale[r] > 0);
+    for (int r = 0; r < ROWS; r++) {
+      const uint64_t number = a.range.first + (uint64_t)(i + r * FMC_TILE_LANES);
+      log_weight[r] = note_sample(a.notes, log_weight[r], number, &s.n_bad, &s.n_zero);
+      w[r] = fmc_online_good_weight(&s.max, log_weight[r], &scale[r]);
+    }
   }
 #pragma unroll
   for (int r = 0; r < ROWS; r++) {
@@ -221,15 +296,27 @@ template <int N, bool SQUARES>
 static __device__ __forceinline__ void T(few_finish)(const T(fused_args) & a, int tile, T(few_sums) < N, SQUARES > &s,
                                                      double (*partial)[FMC_TILE_WARPS], double *for_max) {
   const double top = block_max(s.max, for_max), factor = fmc_rescale_factor(s.max, top);
-  put_warp_sum(fmc_rescaled(s.sum, factor), PARTIAL_SUM, partial);
-  put_warp_sum(fmc_rescaled(s.sum_squares, factor * factor), PARTIAL_SQUARES, partial);
-  put_warp_sum(COUNTS(s.n_bad, s.n_zero), PARTIAL_COUNTS, partial);
+  double head[4] = {fmc_rescaled(s.sum, factor), fmc_rescaled(s.sum_squares, factor * factor),
+                    COUNTS(s.n_bad, s.n_zero), 0};
+  put_warp_sums(head, PARTIAL_SUM, PARTIAL_COLUMNS, partial);
+  if (__all_sync(0xffffffffu, factor > 0)) {
 #pragma unroll
-  for (int d = 0; d < N; d++) {
-    put_warp_sum(fmc_rescaled(s.sum_x[d], factor), PARTIAL_COLUMNS + d, partial);
-    if (SQUARES)
-      put_warp_sum(fmc_rescaled(s.second[SQUARES ? d : 0], factor), PARTIAL_COLUMNS + N + d, partial);
+    for (int d = 0; d < N; d++) {
+      s.sum_x[d] = s.sum_x[d] * factor;
+      if (SQUARES)
+        s.second[SQUARES ? d : 0] = s.second[SQUARES ? d : 0] * factor;
+    }
+  } else {
+#pragma unroll
+    for (int d = 0; d < N; d++) {
+      s.sum_x[d] = fmc_rescaled(s.sum_x[d], factor);
+      if (SQUARES)
+        s.second[SQUARES ? d : 0] = fmc_rescaled(s.second[SQUARES ? d : 0], factor);
+    }
   }
+  put_warp_sums(s.sum_x, PARTIAL_COLUMNS, N, partial);
+  if (SQUARES)
+    put_warp_sums(s.second, PARTIAL_COLUMNS + N, N, partial);
   __syncthreads();
   const int n_dim = (int)a.n_dim, d = (int)threadIdx.x % N, second = (int)threadIdx.x / N;
   double *out = a.rows + (size_t)tile * (FMC_SUMMARY_COLUMNS + (SQUARES ? 2 : 1) * n_dim);
@@ -252,27 +339,24 @@ static __global__ void __launch_bounds__(FMC_TILE_LANES, 2) T(fused_kernel)(cons
   const int PIECE = FMC_FETCH_BYTES / (int)sizeof(REAL);
   extern __shared__ __align__(16) char fused_shared[];
   __shared__ double partial[PARTIAL_COLUMNS + N + (SQUARES ? N : 0)][FMC_TILE_WARPS], for_max[FMC_TILE_WARPS];
-  __shared__ T(two_dims) components[FMC_FEW_COMPONENTS * N / 2];
-  __shared__ REAL log_const[FMC_FEW_COMPONENTS];
-  const int n_target = (int)a.target.n_components, n_proposal = (int)a.proposal.n_components;
   float4 *copies = (float4 *)fused_shared;
   const normal_copy table = copy_of_thread(copies, a.hidden);
   REAL(*state)[FMC_TILE_LANES] = (REAL(*)[FMC_TILE_LANES])fused_shared; /* two stages of ROWS x N */
-  const int n = (int)a.range.n, lead = (int)lead_of(&a.range), n_tiles = (int)n_tiles_of(&a.range);
+  const int n_dim = (int)a.n_dim, n = (int)a.range.n, lead = (int)lead_of(&a.range),
+            n_tiles = (int)n_tiles_of(&a.range);
   int i = (int)blockIdx.x * FMC_TILE - lead + (int)threadIdx.x, now = 0;
 
   const int lane = (int)threadIdx.x % 32, column = lane / (32 / PIECE), ahead = lane % (32 / PIECE) * PIECE - lane;
-  const T(few_copy) copy = {a.x + column * a.stride, PIECE * a.stride, (int)a.n_dim - column,
+  const T(few_copy) copy = {a.x + column * a.stride, PIECE * a.stride, n_dim - column,
                             place_in_shared(&state[column][(int)threadIdx.x + ahead])};
 
-  T(few_load)<N>(a, components, log_const);
   if (DRAWN) {
     load_normal_copies(copies);
   } else {
-    for (int d = (int)a.n_dim; d < N; d++)
+    for (int d = n_dim; d < N; d++)
       for (int r = 0; r < 2 * ROWS; r++)
         state[r * N + d][threadIdx.x] = 0;
-    T(few_fetch)<N, ROWS>(copy, i + ahead, n, 0);
+    T(few_fetch)<N, ROWS>(copy, n_dim, i + ahead, n, 0);
   }
 #pragma unroll 1
   for (int tile = (int)blockIdx.x; tile < n_tiles; tile += (int)gridDim.x) {
@@ -282,14 +366,12 @@ static __global__ void __launch_bounds__(FMC_TILE_LANES, 2) T(fused_kernel)(cons
     for (int row = 0; row < FMC_TILE_ROWS; row += ROWS) {
       const int next = row + ROWS < FMC_TILE_ROWS ? i + ROWS * FMC_TILE_LANES
                                                   : (tile + (int)gridDim.x) * FMC_TILE - lead + (int)threadIdx.x;
-      REAL x[ROWS][N], log_p[ROWS], log_q[ROWS];
+      REAL x[ROWS][N], log_ratio[ROWS], log_q[ROWS];
       if (DRAWN) {
-#pragma unroll
-        for (int r = 0; r < ROWS; r++)
-          T(few_draw)<LANES>(a, a.range.first + (uint64_t)(int64_t)(i + r * FMC_TILE_LANES), &table, x[r]);
+        T(few_draw)<LANES, ROWS>(a, a.range.first + (uint64_t)(int64_t)i, &table, x);
       } else {
         __syncwarp(); /* what lies there has been read */
-        T(few_fetch)<N, ROWS>(copy, next + ahead, n, STAGE - now);
+        T(few_fetch)<N, ROWS>(copy, n_dim, next + ahead, n, STAGE - now);
         __pipeline_wait_prior(1);
         __syncwarp();
 #pragma unroll
@@ -298,19 +380,18 @@ static __global__ void __launch_bounds__(FMC_TILE_LANES, 2) T(fused_kernel)(cons
           for (int d = 0; d < N; d++)
             x[r][d] = state[now + r * N + d][threadIdx.x];
       }
-      T(few_log_density)<LANES, ROWS>(components, log_const, n_target, x, log_p);
-      T(few_log_density)<LANES, ROWS>(components + n_target * N / 2, log_const + n_target, n_proposal, x, log_q);
-      REAL log_ratio[ROWS];
+      T(few_log_density)<LANES, ROWS, false>(a, x, log_ratio);
+      T(few_log_density)<LANES, ROWS, true>(a, x, log_q);
 #pragma unroll
       for (int r = 0; r < ROWS; r++)
-        log_ratio[r] = log_p[r] - log_q[r];
+        log_ratio[r] = log_ratio[r] - log_q[r];
       if ((unsigned)i < (unsigned)n && (unsigned)(i + (ROWS - 1) * FMC_TILE_LANES) < (unsigned)n)
-        T(few_add)<N, SQUARES, ROWS>(a, i, log_ratio, x, sums);
+        T(few_add)<N, SQUARES, ROWS>(a, i, row == 0, log_ratio, x, sums);
       else if (ROWS > 1)
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
           if ((unsigned)(i + r * FMC_TILE_LANES) < (unsigned)n)
-            T(few_add)<N, SQUARES, 1>(a, i + r * FMC_TILE_LANES, log_ratio + r, x + r, sums);
+            T(few_add)<N, SQUARES, 1>(a, i + r * FMC_TILE_LANES, false, log_ratio + r, x + r, sums);
       i = next;
       now = STAGE - now;
     }

@@ -130,14 +130,14 @@ static __global__ void __launch_bounds__(512, 2) T(mh_step_kernel)(T(mh_args) a)
         log_new = term_new;
         log_old = term_old;
       } else {
-        T(fmc_lse_add)(&log_new, &scaled_new, term_new);
-        T(fmc_lse_add)(&log_old, &scaled_old, term_old);
+        T(fmc_mixture_add)(&log_new, &scaled_new, term_new);
+        T(fmc_mixture_add)(&log_old, &scaled_old, term_old);
       }
     }
     if (threadIdx.y == 0 && live) {
       if (a.target.n_components > 1) {
-        log_new += R_LOG(scaled_new);
-        log_old += R_LOG(scaled_old);
+        log_new = T(fmc_mixture_total)(log_new, scaled_new);
+        log_old = T(fmc_mixture_total)(log_old, scaled_old);
       }
       code[threadIdx.x] = T(decide)(a, chain, log_old, log_new);
     }
@@ -306,14 +306,26 @@ template <int N> static __device__ REAL T(log_density_in_registers)(const T(mixt
     if (k == 0)
       log_density = term;
     else
-      T(fmc_lse_add)(&log_density, &scaled, term);
+      T(fmc_mixture_add)(&log_density, &scaled, term);
   }
-  return density.n_components > 1 ? log_density + R_LOG(scaled) : log_density;
+  return density.n_components > 1 ? T(fmc_mixture_total)(log_density, scaled) : log_density;
+}
+
+/* Asks for what a density has in memory, a line a thread, so that no component waits for its own. */
+static __device__ __forceinline__ void T(ask_for_mixture)(const T(mixture) & density) {
+  const size_t bytes = density.n_components * density.n_dim * sizeof(REAL), at = (size_t)threadIdx.x * 128;
+  if (at < bytes) {
+    int unused;
+    asm volatile("ld.global.b32 %0, [%1];" : "=r"(unused) : "l"((const char *)density.mean + at));
+    asm volatile("ld.global.b32 %0, [%1];" : "=r"(unused) : "l"((const char *)density.inv_sd + at));
+  }
 }
 
 /* A thread per sample, which fits its registers. LANES: fmc_n_lanes(n_dim). */
 template <int LANES> static __global__ void __launch_bounds__(128) T(log_weights_kernel)(T(log_weights_args) a) {
   size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+  T(ask_for_mixture)(a.target);
+  T(ask_for_mixture)(a.proposal);
   if (i >= a.n)
     return;
   REAL x[LANES * FMC_BLOCK];

@@ -201,9 +201,9 @@ static __global__ void __launch_bounds__(RUN_THREADS(LANES *DEPTH *FMC_BLOCK))
         if (c == 0)
           log_new = term;
         else
-          T(fmc_lse_add)(&log_new, &scaled, term);
+          T(fmc_mixture_add)(&log_new, &scaled, term);
       }
-      log_new = n_components > 1 ? log_new + R_LOG(scaled) : log_new;
+      log_new = n_components > 1 ? T(fmc_mixture_total)(log_new, scaled) : log_new;
     }
 
     const int code =

@@ -108,6 +108,36 @@ static __device__ __forceinline__ void put_warp_sum(double value, int column, do
     partial[column][threadIdx.x / 32] = value;
 }
 
+/* put_warp_sum() for COLUMNS columns at once: at each step a lane gives half of those it holds to the lane STRIDE away
+ * and takes that lane's share of the others, so that the trees are the same and the way there is shorter. At the end
+ * the lane holds the sum of one column, number *column. */
+template <int COLUMNS, int STRIDE, int N>
+static __device__ __forceinline__ void halve_columns(double (&value)[N], int *column) {
+  if (COLUMNS == 1) {
+    value[0] = value[0] + __shfl_xor_sync(0xffffffffu, value[0], STRIDE);
+  } else {
+    const bool upper = (threadIdx.x & STRIDE) != 0;
+#pragma unroll
+    for (int j = 0; j < COLUMNS / 2; j++) {
+      const double low = value[j], high = value[j + COLUMNS / 2];
+      value[j] = (upper ? high : low) + __shfl_xor_sync(0xffffffffu, upper ? low : high, STRIDE);
+    }
+    *column += upper ? COLUMNS / 2 : 0;
+  }
+  if constexpr (STRIDE < 16)
+    halve_columns<(COLUMNS == 1 ? 1 : COLUMNS / 2), 2 * STRIDE>(value, column);
+}
+
+/* N, a power of two up to 32, may be more than the n columns that are wanted. */
+template <int N>
+static __device__ __forceinline__ void put_warp_sums(double (&value)[N], int first, int n,
+                                                     double (*partial)[FMC_TILE_WARPS]) {
+  int column = 0;
+  halve_columns<N, 1>(value, &column);
+  if ((int)threadIdx.x % 32 < N && column < n)
+    partial[first + column][threadIdx.x / 32] = value[0];
+}
+
 /* The second half, after a barrier, by any one thread. */
 static __device__ __forceinline__ double sum_of_warps(const double (*partial)[FMC_TILE_WARPS], int column) {
   double sum[FMC_TILE_WARPS];
@@ -290,3 +320,10 @@ static void stage_columns(const double *matrix, size_t n_rows, size_t n_dim, siz
     for (size_t d = 0; d < n_dim; d++)
       fmc_stage_in(matrix + d * n_rows, n_rows, 1, first, n, to + d * bytes, single_precision, context->n_threads);
 }
+
+/* What the fused kernel need not load of a density's numbers. */
+enum {
+  FEW_GENERAL,
+  FEW_ALIKE,  /* each component has one sd for all its dims: all but the first */
+  FEW_CENTRED /* and there is one component, of mean 0: no mean either */
+};

@@ -36,21 +36,26 @@ static __device__ __forceinline__ double T(lane_column)(const T(tile_sums_args) 
     T(moment_dims)(a.moments, c - a.n_dim, &i, &j);
   const REAL *x = a.x + (ptrdiff_t)(i * a.stride) + base, *y = a.x + (ptrdiff_t)(j * a.stride) + base;
   const double shift_x = second ? a.shift[i] : 0, shift_y = second ? a.shift[j] : 0;
-  double sum = 0;
+  double sum = 0, value[FMC_TILE_ROWS]; /* loads that do not wait for each other */
 #pragma unroll
-  for (int row = 0; row < FMC_TILE_ROWS; row++) {
-    if (row < first_row || row >= end_row)
-      continue;
-    double value = (double)x[row * FMC_TILE_LANES];
-    if (second)
-      value = fmc_moment(value, shift_x, (double)y[row * FMC_TILE_LANES], shift_y);
-    sum = fmc_weighted_add(sum, scale[row], w[row], value);
+  for (int row = 0; row < FMC_TILE_ROWS; row++)
+    value[row] = row >= first_row && row < end_row ? (double)x[row * FMC_TILE_LANES] : 0.0;
+  if (second) {
+#pragma unroll
+    for (int row = 0; row < FMC_TILE_ROWS; row++) {
+      const double other = row >= first_row && row < end_row ? (double)y[row * FMC_TILE_LANES] : 0.0;
+      value[row] = fmc_moment(value[row], shift_x, other, shift_y);
+    }
   }
+#pragma unroll
+  for (int row = 0; row < FMC_TILE_ROWS; row++)
+    if (row >= first_row && row < end_row)
+      sum = fmc_weighted_add(sum, scale[row], w[row], value[row]);
   return sum;
 }
 
 /* A block per tile (x) and group of `per_group` columns (y, and on by gridDim.y); a thread per lane. */
-static __global__ void __launch_bounds__(FMC_TILE_LANES)
+static __global__ void __launch_bounds__(FMC_TILE_LANES, 2)
     T(tile_sums_kernel)(const __grid_constant__ T(tile_sums_args) a, size_t n_columns, int per_group) {
   __shared__ double partial[PARTIAL_COLUMNS + FMC_DIM_GROUP][FMC_TILE_WARPS], for_max[FMC_TILE_WARPS];
   const ptrdiff_t base = (ptrdiff_t)blockIdx.x * FMC_TILE - lead_of(&a.range) + threadIdx.x, n = (ptrdiff_t)a.range.n;
@@ -64,8 +69,17 @@ static __global__ void __launch_bounds__(FMC_TILE_LANES)
     end_row += i < n;
     w[row] = i >= 0 && i < n ? a.log_weights[i] : -FMC_INF;
   }
+  bool plain = first_row == 0 && end_row == FMC_TILE_ROWS;
 #pragma unroll
-  for (int row = 0; row < FMC_TILE_ROWS; row++) {
+  for (int row = 0; row < FMC_TILE_ROWS; row++)
+    plain &= is_plain(a.notes, w[row]);
+  if (plain) { /* exponentials side by side */
+#pragma unroll
+    for (int row = 0; row < FMC_TILE_ROWS; row++)
+      w[row] = fmc_online_good_weight(&max, w[row], &scale[row]);
+  }
+#pragma unroll
+  for (int row = 0; row < FMC_TILE_ROWS && !plain; row++) {
     if (row < first_row || row >= end_row)
       continue;
     if (blockIdx.y == 0)

@@ -79,28 +79,37 @@ FMC_FN float fmc_log_sumf(float k, float f, float f_lo) {
 }
 
 /* x = 2^k (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)), for normal x > 0: adding 1 - sqrt(1/2) as integers moves the
- * steps of the exponent field from 1 to sqrt(1/2). */
-FMC_FN double fmc_log(double x) {
-  const int tiny = x < 0x1p-1022;
-  const double scaled = tiny ? x * 0x1p54 : x;
-  const double bias = tiny ? 0x1p52 + 1023.0 + 54.0 : 0x1p52 + 1023.0;
-  const uint64_t moved = fmc_bits(scaled) + (0x3ff0000000000000u - 0x3fe6a09e667f3bcdu);
+ * steps of the exponent field from 1 to sqrt(1/2). `bias` is that of k in a double's mantissa. */
+FMC_FN double fmc_log_biased(double x, double bias) {
+  const uint64_t moved = fmc_bits(x) + (0x3ff0000000000000u - 0x3fe6a09e667f3bcdu);
   const double k = fmc_from_bits((moved >> 52) | 0x4330000000000000u) - bias;
   const double f = fmc_from_bits((moved & 0x000fffffffffffffu) + 0x3fe6a09e667f3bcdu) - 1.0;
-  const double y = fmc_log_sum(k, f, 0.0);
+  return fmc_log_sum(k, f, 0.0);
+}
+
+/* For normal x > 0. */
+FMC_FN double fmc_log_normal(double x) { return fmc_log_biased(x, 0x1p52 + 1023.0); }
+
+FMC_FN double fmc_log(double x) {
+  const int tiny = x < 0x1p-1022;
+  const double y = fmc_log_biased(tiny ? x * 0x1p54 : x, tiny ? 0x1p52 + 1023.0 + 54.0 : 0x1p52 + 1023.0);
   const double finite = x < FMC_INF ? y : x;
   const double edge = x == 0.0 ? -FMC_INF : FMC_NAN;
   return x > 0.0 ? finite : edge;
 }
 
-FMC_FN float fmc_logf(float x) {
-  const int tiny = x < 0x1p-126f;
-  const float scaled = tiny ? x * 0x1p25f : x;
-  const float bias = tiny ? 0x1p23f + 127.0f + 25.0f : 0x1p23f + 127.0f;
-  const uint32_t moved = fmc_bitsf(scaled) + (0x3f800000u - 0x3f3504f3u);
+FMC_FN float fmc_log_biasedf(float x, float bias) {
+  const uint32_t moved = fmc_bitsf(x) + (0x3f800000u - 0x3f3504f3u);
   const float k = fmc_from_bitsf((moved >> 23) | 0x4b000000u) - bias;
   const float f = fmc_from_bitsf((moved & 0x007fffffu) + 0x3f3504f3u) - 1.0f;
-  const float y = fmc_log_sumf(k, f, 0.0f);
+  return fmc_log_sumf(k, f, 0.0f);
+}
+
+FMC_FN float fmc_log_normalf(float x) { return fmc_log_biasedf(x, 0x1p23f + 127.0f); }
+
+FMC_FN float fmc_logf(float x) {
+  const int tiny = x < 0x1p-126f;
+  const float y = fmc_log_biasedf(tiny ? x * 0x1p25f : x, tiny ? 0x1p23f + 127.0f + 25.0f : 0x1p23f + 127.0f);
   const float finite = x < FMC_INFF ? y : x;
   const float edge = x == 0.0f ? -FMC_INFF : FMC_NANF;
   return x > 0.0f ? finite : edge;
@@ -189,6 +198,17 @@ FMC_FN double fmc_exp_below(double x) {
   const uint64_t sum = fmc_bits(shifted) & 0xfffu;
   const uint64_t half = sum >> 1;
   return y * fmc_from_bits(half << 52) * fmc_from_bits((sum - half) << 52);
+}
+
+/* The same for -FMC_EXP_NEAR < x <= 0, where 2^n does no harm in one product. */
+#define FMC_EXP_NEAR 700.0
+FMC_FN double fmc_exp_near(double x) {
+  const double magic = 0x1.8p52 + 2046.0;
+  const double shifted = fmc_fma(x, FMC_1_LN2, magic);
+  const double n = shifted - magic;
+  const double r_hi = fmc_fma(-n, FMC_LN2_HI, x);
+  const double y = 1.0 + (r_hi + fmc_exp_rest(r_hi, n * -FMC_LN2_LO));
+  return y * fmc_from_bits((fmc_bits(shifted) << 52) - ((uint64_t)1023 << 52));
 }
 
 /* Beyond the clamps the result is Inf or 0; a NaN stays some number. */

@@ -12,6 +12,18 @@
 
 FMC_FN REAL T(fmc_log_component)(REAL log_const, REAL squares) { return R_FMA((REAL)-0.5, squares, log_const); }
 
+/* fmc_lse_add() with the same sum for terms that are never Inf, and NaN in all components or in none. Where both are
+ * -Inf, or NaN, any e will do: max says it all. */
+FMC_FN void T(fmc_mixture_add)(REAL *max, REAL *scaled, REAL log_term) {
+  REAL e = R_EXP_BELOW(-R_ABS(*max - log_term));
+  int larger = log_term > *max;
+  *scaled = larger ? R_FMA(*scaled, e, 1) : *scaled + e;
+  *max = larger ? log_term : *max;
+}
+
+/* The log density, from a sum that lies between 1 and the number of components. */
+FMC_FN REAL T(fmc_mixture_total)(REAL max, REAL scaled) { return max + R_LOG_NORMAL(scaled); }
+
 FMC_FN void T(fmc_leaf_mixture)(const T(fmc_node) * node, const REAL *x, size_t stride, int n, REAL *out) {
   REAL squares[FMC_STRIP], scaled[FMC_STRIP];
   for (size_t k = 0; k < node->count; k++) {
@@ -28,12 +40,12 @@ FMC_FN void T(fmc_leaf_mixture)(const T(fmc_node) * node, const REAL *x, size_t 
     } else {
       FMC_SIMD
       for (int i = 0; i < n; i++)
-        T(fmc_lse_add)(&out[i], &scaled[i], T(fmc_log_component)(log_const, squares[i]));
+        T(fmc_mixture_add)(&out[i], &scaled[i], T(fmc_log_component)(log_const, squares[i]));
     }
   }
   if (node->count > 1) {
     FMC_SIMD
     for (int i = 0; i < n; i++)
-      out[i] += R_LOG(scaled[i]);
+      out[i] = T(fmc_mixture_total)(out[i], scaled[i]);
   }
 }

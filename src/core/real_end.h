@@ -2,7 +2,9 @@
 #undef T
 #undef R_FMA
 #undef R_LOG
+#undef R_LOG_NORMAL
 #undef R_EXP
+#undef R_EXP_BELOW
 #undef R_UNIFORM
 #undef R_LOG1P
 #undef R_LOG1PEXP

@@ -8,6 +8,16 @@ importance_parts <- function(kind, n_dim) {
   lower <- core_cholesky(grid_covariance(n_dim, 941))$factor
   switch(kind,
     normal = density_normal(means[1, ], sds[1, ]),
+    standard = density_normal(0, 1),
+    centred = density_normal(0, 1.5),
+    uncentred = density_normal(0.25, 1.5),
+    narrow_last = density_normal(0, c(rep(2, n_dim - 1), 1.75)),
+    alike2 = density_mixture(1:2, case_means(2, n_dim), 1.25),
+    alike3 = density_mixture(1:3, means, 0.75),
+    alike6 = density_mixture(1:6, case_means(6, n_dim), 1.25),
+    mixture2 = density_mixture(1:2, case_means(2, n_dim), case_sds(2, n_dim)),
+    mixture6 = density_mixture(1:6, case_means(6, n_dim), case_sds(6, n_dim)),
+    mixture25 = density_mixture(1:25, case_means(25, n_dim), case_sds(25, n_dim)),
     mixture = density_mixture(c(0.5, 0.2, 0.3), means, sds),
     student = density_student_t(3.5, means[2, ], 1.5),
     full = density_mvnormal(means[3, ], chol = lower),
@@ -15,7 +25,7 @@ importance_parts <- function(kind, n_dim) {
   )
 }
 
-# Samples that are drawn from `proposals` in turn, or given, or log weights that are given.
+# Samples that are drawn from `proposals` in turn, or given, or on the GPU already, or log weights that are given.
 importance_on <- function(backend, n, n_dim, target, proposals, from = "drawn", offset = 0, precision = "double",
                           moments = "none", n_tail = 0, keep = FALSE, cpu_ns = 1e7) {
   run <- on_backend(backend, cpu_ns)
@@ -37,9 +47,11 @@ importance_on <- function(backend, n, n_dim, target, proposals, from = "drawn", 
       linked(density_nodes(density, n_dim), precision, run)
     })
   }
+  samples <- if (from %in% c("samples", "samples given", "resident")) grid_matrix(n, n_dim, 943) * 2
+  if (from == "resident" && backend == "cuda") samples <- to_device(samples, precision, "cuda")
   run_importance(
     n, n_dim, 2^41 + 5, offset,
-    samples = if (from %in% c("samples", "samples given")) grid_matrix(n, n_dim, 943) * 2,
+    samples = samples,
     drawing = if (drawn) draw_plan(proposals, n_dim), target = nodes[[1]], proposal = nodes[[2]],
     log_weights = given, moments = if (from == "given") "none" else moments, shift = grid_values(n_dim, 944),
     n_tail = n_tail, keep_draws = keep && drawn, keep_log_weights = keep, precision = precision, run = run
@@ -78,6 +90,49 @@ test_that("any density, drawn from or weighed", {
     }
   }
   expect_none(failed)
+})
+
+test_that("means of zero, one sd for all dims, and few or many components", {
+  skip_without_gpu()
+  targets <- c("standard", "uncentred", "normal", "alike2", "alike3", "alike6", "mixture2", "mixture6", "mixture25")
+  proposals <- c("centred", "narrow_last", "uncentred", "normal", "alike3", "mixture2", "alike6", "mixture6")
+  cases <- expand.grid(
+    target = targets, proposals = proposals, precision = case_precisions, n_dim = c(4, 11, 16),
+    stringsAsFactors = FALSE
+  )
+  expect_none(different_rows(cases, n = 5000, moments = "squares", keep = TRUE))
+  # Enough samples for the kernel that reads them once.
+  cases <- cases[cases$n_dim %in% c(11, 16) & cases$proposals %in% c("centred", "narrow_last", "alike6"), ]
+  expect_none(different_rows(cases, n = 3e5 + 1, from = "resident"))
+  cases <- cases[cases$target %in% c("standard", "alike3", "mixture6"), ]
+  expect_none(different_rows(cases, n = 3e5 + 1, from = "resident", moments = "squares", offset = 4, n_tail = 500))
+})
+
+test_that("log weights far apart, on both sides of what a weight can be", {
+  skip_without_gpu()
+  cases <- expand.grid(
+    target = c("standard", "alike3", "mixture"), precision = case_precisions, n_dim = c(4, 16),
+    moments = c("none", "squares"), scale = c(1, 8, 20, 40), stringsAsFactors = FALSE
+  )
+  same <- vapply(seq_len(nrow(cases)), function(i) {
+    case <- cases[i, ]
+    x <- grid_matrix(3e5, case$n_dim, 945) * case$scale
+    proposal <- density_normal(0, case$scale / 20)
+    result <- lapply(c("cuda", "cpu"), function(backend) {
+      run <- on_backend(backend)
+      nodes <- lapply(list(importance_parts(case$target, case$n_dim), proposal), function(density) {
+        linked(density_nodes(density, case$n_dim), case$precision, run)
+      })
+      run_importance(
+        nrow(x), case$n_dim,
+        samples = if (backend == "cuda") to_device(x, case$precision, "cuda") else x, target = nodes[[1]],
+        proposal = nodes[[2]], moments = case$moments, shift = numeric(case$n_dim), n_tail = 100,
+        keep_log_weights = TRUE, precision = case$precision, run = run
+      )
+    })
+    same_bits(result[[1]], result[[2]])
+  }, NA)
+  expect_none(vapply(which(!same), function(i) paste(cases[i, ], collapse = " "), ""))
 })
 
 test_that("sizes and offsets around tiles, and chunks of every size", {
