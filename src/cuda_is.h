@@ -46,6 +46,7 @@ static is_layout T(lay_out_is)(const T(is_call) * call, size_t n) {
   at.given = take(&used, job->given_log_weights ? log_weights : 0);
   at.x = next_part(&used, job->samples ? matrix : 0);
   at.up = used;
+  static_assert(sizeof(is_counters) <= PART_ALIGN, "a part of its own");
   at.counters = next_part(&used, sizeof(is_counters));
   at.log_weights = next_part(&used, job->log_weights && T(is_weighed)(job) ? log_weights : 0);
   if (job->draws)
@@ -192,7 +193,7 @@ static fmc_status T(start_is_chunk)(const T(is_call) * call, size_t first, size_
     memcpy(slot->pinned + at->given, job->given_log_weights + first, n * sizeof(double));
   if (at->up)
     TRY(cudaMemcpyAsync(slot->device, slot->pinned, at->up, cudaMemcpyHostToDevice, slot->stream));
-  TRY(cudaMemsetAsync(slot->device + at->counters, 0, sizeof(is_counters), slot->stream));
+  TRY(cudaMemsetAsync(slot->device + at->counters, 0, PART_ALIGN, slot->stream)); /* the gap travels too */
   if (call->fused)
     TRY_STATUS(T(launch_chunk_fused)(call, &range, x, stride, slot, context));
   else

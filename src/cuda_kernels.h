@@ -311,21 +311,9 @@ template <int N> static __device__ REAL T(log_density_in_registers)(const T(mixt
   return density.n_components > 1 ? T(fmc_mixture_total)(log_density, scaled) : log_density;
 }
 
-/* Asks for what a density has in memory, a line a thread, so that no component waits for its own. */
-static __device__ __forceinline__ void T(ask_for_mixture)(const T(mixture) & density) {
-  const size_t bytes = density.n_components * density.n_dim * sizeof(REAL), at = (size_t)threadIdx.x * 128;
-  if (at < bytes) {
-    int unused;
-    asm volatile("ld.global.b32 %0, [%1];" : "=r"(unused) : "l"((const char *)density.mean + at));
-    asm volatile("ld.global.b32 %0, [%1];" : "=r"(unused) : "l"((const char *)density.inv_sd + at));
-  }
-}
-
 /* A thread per sample, which fits its registers. LANES: fmc_n_lanes(n_dim). */
 template <int LANES> static __global__ void __launch_bounds__(128) T(log_weights_kernel)(T(log_weights_args) a) {
   size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
-  T(ask_for_mixture)(a.target);
-  T(ask_for_mixture)(a.proposal);
   if (i >= a.n)
     return;
   REAL x[LANES * FMC_BLOCK];

@@ -316,8 +316,10 @@ static size_t take(size_t *used, size_t bytes) {
   return at;
 }
 
-/* The first array of a part, which starts on 256 bytes. */
+#define PART_ALIGN 256
+
+/* The first array of a part, which starts on a multiple of PART_ALIGN. */
 static size_t next_part(size_t *used, size_t bytes) {
-  *used = (*used + 255) / 256 * 256;
+  *used = (*used + PART_ALIGN - 1) / PART_ALIGN * PART_ALIGN;
   return take(used, bytes);
 }
