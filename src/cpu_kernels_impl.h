@@ -99,14 +99,29 @@ MATH(log1p)
 MATH(expm1)
 MATH(log1pexp)
 MATH(lgamma)
+MATH(log_normal)
+MATH(exp_below)
+
+static void math_exp_near(int single_precision, const double *x, size_t n, double *out) {
+  (void)single_precision; /* there is none in single */
+  for (size_t i = 0; i < n; i++)
+    out[i] = fmc_exp_near(x[i]);
+}
 
 static int math(const char *name, int single_precision, const double *x, size_t n, double *out) {
   static const struct {
     const char *name;
     void (*apply)(int, const double *, size_t, double *);
   } functions[] = {
-      {"log", math_log},     {"exp", math_exp},           {"log1p", math_log1p},
-      {"expm1", math_expm1}, {"log1pexp", math_log1pexp}, {"lgamma", math_lgamma},
+      {"log", math_log},
+      {"exp", math_exp},
+      {"log1p", math_log1p},
+      {"expm1", math_expm1},
+      {"log1pexp", math_log1pexp},
+      {"lgamma", math_lgamma},
+      {"log_normal", math_log_normal},
+      {"exp_below", math_exp_below},
+      {"exp_near", math_exp_near},
   };
   for (size_t k = 0; k < sizeof functions / sizeof *functions; k++)
     if (!strcmp(functions[k].name, name)) {

@@ -164,3 +164,18 @@ test_that("every SIMD build gives the same bits", {
 test_that("an unknown function is an error", {
   expect_error(core_math("gamma", 1), "gamma")
 })
+
+test_that("exp and log have the same bits by the shorter ways, where these hold", {
+  for (precision in c("double", "single")) {
+    x <- math_grid("log", precision, 20000)
+    x <- x[x >= if (precision == "double") 2^-1022 else 2^-126]
+    expect_same_bits(core_math("log_normal", x, precision), core_math("log", x, precision))
+    x <- math_grid("exp", precision, 20000)
+    x <- c(x[x <= 0], 0, -0, -Inf)
+    expect_same_bits(core_math("exp_below", x, precision), core_math("exp", x, precision))
+    expect_identical(core_math("exp_below", NaN, precision), 0)
+  }
+  x <- math_grid("exp", "double", 20000)
+  x <- c(x[x <= 0 & x > -700], 0, -0, -700 * (1 - 2^-53))
+  expect_same_bits(core_math("exp_near", x), core_math("exp", x))
+})
