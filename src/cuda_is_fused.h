@@ -1,4 +1,4 @@
-/* Importance sampling in one pass over the samples, for mixtures of up to FMC_FEW_COMPONENTS independent normals in up
+/* Importance sampling in one pass over the samples, for mixtures of up to FEW_COMPONENTS independent normals in up
  * to FMC_FEW_DIMS dims: a sample is drawn or read, weighed and summed without leaving the registers of its thread.
  * Template over REAL; read by backend_cuda.cu alone. */
 
