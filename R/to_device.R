@@ -14,7 +14,7 @@
 #'
 #' @details
 #' Calls with `backend = "auto"` or `"cuda"` run on the GPU that the matrix lies on, whatever their `device`. With
-#' `backend = "cpu"` they fetch it first.
+#' `backend = "cpu"` they fetch it first. Functions of other packages, `colMeans()` among them, take `as.matrix(x)`.
 #'
 #' The memory is GPU memory: n x n_dim x 8 bytes, 4 in single precision; `backend_info()$devices` says how much all
 #' such matrices hold. R collects garbage whenever new ones have taken an eighth of the GPU's memory, so forgotten ones
