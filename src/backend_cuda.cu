@@ -62,7 +62,14 @@ static __device__ double block_max(double value, double *shared) {
 #include "cuda_resample_calls.h"
 
 #define IS_SINGLE (sizeof(REAL) == sizeof(float))
-#define FEW_COMPONENTS (IS_SINGLE ? 24 : 12) /* of target and proposal, in the fused kernel's arguments */
+#define FMC_FEW_COMPONENTS (IS_SINGLE ? 24 : 12) /* of target and proposal, in the fused kernel's arguments */
+
+/* What of a density's numbers the fused kernel need not load. */
+enum {
+  FEW_GENERAL,
+  FEW_ALIKE,  /* sds but one of each component, whose dims all have it */
+  FEW_CENTRED /* these, and the means of the only component, which are 0 */
+};
 
 #include "core/real_f64.h"
 #include "core/draw_point.h"
@@ -73,6 +80,7 @@ static __device__ double block_max(double value, double *shared) {
 #include "cuda_calls.h"
 #include "cuda_draw.h"
 #include "cuda_sums.h"
+#include "cuda_few.h"
 #include "cuda_is_fused.h"
 #include "cuda_is.h"
 #include "cuda_log_density.h"
@@ -91,6 +99,7 @@ static __device__ double block_max(double value, double *shared) {
 #include "cuda_calls.h"
 #include "cuda_draw.h"
 #include "cuda_sums.h"
+#include "cuda_few.h"
 #include "cuda_is_fused.h"
 #include "cuda_is.h"
 #include "cuda_log_density.h"

@@ -25,7 +25,7 @@ static int T(can_fuse)(const T(is_call) * call) {
   const fmc_drawing *drawing = job->drawing;
   if (!T(is_weighed)(job) || !job->summary || job->draws || call->n_dim > FMC_FEW_DIMS ||
       job->moments == FMC_MOMENTS_PRODUCTS || !T(is_mixture)(&call->target) || !T(is_mixture)(&call->proposal) ||
-      call->target.node->count + call->proposal.node->count > FEW_COMPONENTS)
+      call->target.node->count + call->proposal.node->count > FMC_FEW_COMPONENTS)
     return 0;
   if (drawing && (drawing->full || drawing->df))
     return 0;

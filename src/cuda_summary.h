@@ -320,10 +320,3 @@ static void stage_columns(const double *matrix, size_t n_rows, size_t n_dim, siz
     for (size_t d = 0; d < n_dim; d++)
       fmc_stage_in(matrix + d * n_rows, n_rows, 1, first, n, to + d * bytes, single_precision, context->n_threads);
 }
-
-/* What the fused kernel need not load of a density's numbers. */
-enum {
-  FEW_GENERAL,
-  FEW_ALIKE,  /* each component has one sd for all its dims: all but the first */
-  FEW_CENTRED /* and there is one component, of mean 0: no mean either */
-};

@@ -185,16 +185,23 @@ FMC_FN float fmc_exp_restf(float r_hi, float r_lo) {
   return fmc_fmaf(r * r, q, r_lo);
 }
 
-/* x = n ln 2 + r; n sits in the low bits of `shifted`, whose constant holds 2046 (254) more, so that no n is negative
- * there. 2^n is applied in two halves: each is normal, and only the second product can overflow, underflow or round.
- * Below the clamp the result is 0, and x is at most 710 (89). A NaN is taken for minus infinity. */
+/* exp(x) = y 2^n, with x = n ln 2 + r: returns y, and in the low bits of *shifted n and 2046 more, so that no n is
+ * negative there. */
+FMC_FN double fmc_exp_reduced(double x, double *shifted) {
+  const double magic = 0x1.8p52 + 2046.0;
+  const double moved = fmc_fma(x, FMC_1_LN2, magic);
+  const double n = moved - magic;
+  const double r_hi = fmc_fma(-n, FMC_LN2_HI, x);
+  *shifted = moved;
+  return 1.0 + (r_hi + fmc_exp_rest(r_hi, n * -FMC_LN2_LO));
+}
+
+/* 2^n is applied in two halves: each is normal, and only the second product can overflow, underflow or round. Below the
+ * clamp the result is 0, and x is at most 710 (89). A NaN is taken for minus infinity. */
 FMC_FN double fmc_exp_below(double x) {
   const double within = x > -746.0 ? x : -746.0;
-  const double magic = 0x1.8p52 + 2046.0;
-  const double shifted = fmc_fma(within, FMC_1_LN2, magic);
-  const double n = shifted - magic;
-  const double r_hi = fmc_fma(-n, FMC_LN2_HI, within);
-  const double y = 1.0 + (r_hi + fmc_exp_rest(r_hi, n * -FMC_LN2_LO));
+  double shifted;
+  const double y = fmc_exp_reduced(within, &shifted);
   const uint64_t sum = fmc_bits(shifted) & 0xfffu;
   const uint64_t half = sum >> 1;
   return y * fmc_from_bits(half << 52) * fmc_from_bits((sum - half) << 52);
@@ -203,11 +210,8 @@ FMC_FN double fmc_exp_below(double x) {
 /* The same for -FMC_EXP_NEAR < x <= 0, where 2^n does no harm in one product. */
 #define FMC_EXP_NEAR 700.0
 FMC_FN double fmc_exp_near(double x) {
-  const double magic = 0x1.8p52 + 2046.0;
-  const double shifted = fmc_fma(x, FMC_1_LN2, magic);
-  const double n = shifted - magic;
-  const double r_hi = fmc_fma(-n, FMC_LN2_HI, x);
-  const double y = 1.0 + (r_hi + fmc_exp_rest(r_hi, n * -FMC_LN2_LO));
+  double shifted;
+  const double y = fmc_exp_reduced(x, &shifted);
   return y * fmc_from_bits((fmc_bits(shifted) << 52) - ((uint64_t)1023 << 52));
 }
 

@@ -15,10 +15,7 @@ FMC_FN REAL T(fmc_log_component)(REAL log_const, REAL squares) { return R_FMA((R
 /* fmc_lse_add() with the same sum for terms that are never Inf, and NaN in all components or in none. Where both are
  * -Inf, or NaN, any e will do: max says it all. */
 FMC_FN void T(fmc_mixture_add)(REAL *max, REAL *scaled, REAL log_term) {
-  REAL e = R_EXP_BELOW(-R_ABS(*max - log_term));
-  int larger = log_term > *max;
-  *scaled = larger ? R_FMA(*scaled, e, 1) : *scaled + e;
-  *max = larger ? log_term : *max;
+  T(fmc_lse_join)(max, scaled, log_term, R_EXP_BELOW(-R_ABS(*max - log_term)));
 }
 
 /* The log density, from a sum that lies between 1 and the number of components. */

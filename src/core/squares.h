@@ -50,11 +50,15 @@ FMC_FN void T(fmc_squares)(const REAL *x, size_t stride, int n, size_t n_dim, co
   }
 }
 
-/* log-sum-exp, one component at a time and in their order: the sum so far is exp(max) * scaled. */
-FMC_FN void T(fmc_lse_add)(REAL *max, REAL *scaled, REAL log_term) {
-  REAL e = R_EXP(-R_ABS(*max - log_term));
-  e = *max == log_term ? 1 : e; /* also where both are -Inf */
+/* log-sum-exp, one component at a time and in their order: the sum so far is exp(max) * scaled. e is the smaller of the
+ * two relative to the larger. */
+FMC_FN void T(fmc_lse_join)(REAL *max, REAL *scaled, REAL log_term, REAL e) {
   int larger = log_term > *max;
   *scaled = larger ? R_FMA(*scaled, e, 1) : *scaled + e;
   *max = larger ? log_term : *max;
+}
+
+FMC_FN void T(fmc_lse_add)(REAL *max, REAL *scaled, REAL log_term) {
+  REAL e = R_EXP(-R_ABS(*max - log_term));
+  T(fmc_lse_join)(max, scaled, log_term, *max == log_term ? 1 : e); /* 1 also where both are -Inf */
 }

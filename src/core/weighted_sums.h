@@ -26,6 +26,13 @@ FMC_FN double fmc_online_good_weight(double *max, double log_weight, double *sca
   return larger ? 1.0 : e;
 }
 
+/* The same by how far the log weight is below the largest so far, where that is within FMC_EXP_NEAR of 0. */
+FMC_FN double fmc_online_near_weight(double below, double *scale) {
+  double e = fmc_exp_near(-fmc_abs(below)), w = below < 0 ? 1.0 : e;
+  *scale = below < 0 ? e : 1.0;
+  return w;
+}
+
 /* The same of any log weight; a bad one has weight 0. */
 FMC_FN double fmc_online_weight(double *max, double log_weight, double *scale) {
   log_weight = fmc_log_weight_bad(log_weight) ? -FMC_INF : log_weight;
